@@ -17,3 +17,8 @@ require (
 	golang.org/x/sys v0.50.0
 	pgregory.net/rapid v1.3.0
 )
+
+require (
+	go.uber.org/multierr v1.11.0 // indirect
+	golang.org/x/tools v0.45.0 // indirect
+)
