@@ -10,8 +10,6 @@
 // reads were, and the memory in use follows the window, not the longest line.
 package jsonl
 
-import "io"
-
 // Flaw is a set of the kinds of damage seen in one physical line.
 type Flaw uint8
 
@@ -57,28 +55,3 @@ const (
 	// LongPrefix is how much of a line above MaxLine is kept in Raw.
 	LongPrefix = 4 << 10
 )
-
-// Reader gives the complete lines of a source from an offset to the present
-// end. It is not safe for concurrent use. A Reader may be asked again after
-// the source has grown; an unfinished line is read on, not read again.
-type Reader struct {
-	src     io.ReaderAt
-	opt     Options
-	buf     []byte // naive first version, replaced by the real one
-	off     int64
-	num     int
-	err     error
-	pending []byte
-}
-
-// NewReader reads src from byte offset off, which must be the start of a
-// line; num is the number of that line (1 for offset 0).
-func NewReader(src io.ReaderAt, off int64, num int, opt Options) *Reader {
-	if opt.Window <= 0 {
-		opt.Window = DefaultWindow
-	}
-	if opt.MaxLine <= 0 {
-		opt.MaxLine = DefaultMaxLine
-	}
-	return &Reader{src: src, opt: opt, off: off, num: num}
-}
