@@ -8,6 +8,10 @@ import (
 // up to one leaf. Indices are into Transcript.Entries.
 type Resolution struct {
 	Leaf     string   // id of the last entry of the conversation; "" if empty
+	// End is the id of the last entry on the path to Leaf and below it that
+	// does not count itself (bookkeeping of the agent); what is appended hangs
+	// on it. "" in stores without a tree.
+	End      string
 	Chain    []int    // effective entries in conversation order
 	Excluded []Reason // one per entry; Effective for those of Chain
 	Branches []Branch // other tips, newest first
