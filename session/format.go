@@ -92,11 +92,21 @@ type Replacer interface {
 	EncodeReplace(dst []byte, reason string, a Append) ([]byte, error)
 }
 
+// Repairer is a Format whose logs can need lines appended before the agent's
+// own reader sees in them what ours does.
+type Repairer interface {
+	Format
+	// Repair appends such lines to dst; a.Drafts is the effective conversation.
+	// needed is false when there is nothing to repair. It is pure.
+	Repair(dst []byte, a Append) (lines []byte, needed bool, err error)
+}
+
 // Creator is a Format in which new sessions can be made.
 type Creator interface {
 	Format
 	// Create gives a new native id and the path (below root) of its transcript
-	// without touching the disk; the caller asks again when the path exists.
+	// without touching the disk. fs.ErrExist (also when the caller's Mkdir
+	// finds it) means: ask again, up to ten times.
 	// dirs are directories (below root) to make at once.
 	Create(root Root, s Session, clock Clock, random io.Reader) (native, path string, dirs []string, err error)
 }

@@ -1,8 +1,8 @@
 package session
 
 import (
+	"errors"
 	"io"
-	"iter"
 
 	"github.com/agent-ls/agent-ls/session/jsonl"
 )
@@ -24,20 +24,142 @@ type Cost struct {
 	Skipped     int64 // bytes of lines above MaxLine, not decoded
 }
 
+// Loader replays lines as they come: Read and the live tail do the same by it.
+// It is not safe for concurrent use; the transcripts it gives are.
+type Loader struct {
+	format   Format
+	replay   Replayer
+	scratch  []Entry
+	problems []Problem
+	last     Time // the latest time seen, to notice clocks that go back
+	cost     Cost
+}
+
+// NewLoader makes a Loader for one transcript.
+func NewLoader(f Format, native string) *Loader {
+	return &Loader{format: f, replay: f.Replay(native)}
+}
+
+// Add takes the next line and says what it did to the effective conversation.
+// It keeps nothing of line.Raw.
+func (l *Loader) Add(line jsonl.Line) Effect {
+	l.cost.Lines++
+	l.cost.LongestLine = max(l.cost.LongestLine, line.Length)
+	if line.Flaw.Has(jsonl.TooLong) {
+		l.cost.Skipped += line.Length
+	}
+	l.scratch = l.format.Decode(l.scratch[:0], line)
+	l.inspect(line, l.scratch)
+	effect := Recorded
+	for i := range l.scratch {
+		effect = max(effect, l.replay.Add(l.scratch[i]))
+	}
+	return effect
+}
+
+// Cost is what the lines added so far took; Bytes is the caller's to know.
+func (l *Loader) Cost() Cost { return l.cost }
+
+// Transcript is the state after the lines added so far.
+func (l *Loader) Transcript() *Transcript { return l.TranscriptWith(jsonl.Line{}) }
+
+// TranscriptWith is Transcript with the unfinished line at the end of the
+// file reported as a torn tail.
+func (l *Loader) TranscriptWith(pending jsonl.Line) *Transcript {
+	t := l.replay.Transcript()
+	problems := l.problems
+	if pending.Length > 0 {
+		problems = append(problems[:len(problems):len(problems)], Problem{
+			Code: TornTail, Severity: Warning, Pos: linePos(pending),
+			Text: "the last line has no line feed: it is cut off, or is being written now",
+		})
+	}
+	return t.withProblems(problems)
+}
+
+func linePos(line jsonl.Line) Pos {
+	return Pos{Line: line.Num, Offset: line.Offset, Length: int(line.Length)}
+}
+
+// inspect reports the damage of one line.
+func (l *Loader) inspect(line jsonl.Line, entries []Entry) {
+	add := func(code Code, s Severity, pos Pos, id, text string) {
+		l.problems = append(l.problems, Problem{Code: code, Severity: s, Pos: pos, EntryID: id, Text: text})
+	}
+	if line.Flaw.Has(jsonl.NULRun) {
+		add(NULRun, Warning, linePos(line), "", "a run of NUL bytes was skipped")
+	}
+	whole := 0
+	for i := range entries {
+		if entries[i].Bad == "" {
+			whole++
+		}
+	}
+	if len(entries) > 1 && whole > 0 {
+		add(GluedLines, Warning, linePos(line), "", "several records share this line; each whole one was read")
+	}
+	for i := range entries {
+		e := &entries[i]
+		switch {
+		case e.Bad != "" && line.Flaw.Has(jsonl.TooLong):
+			add(TooLongLine, Warning, e.Pos, e.ID, e.Bad)
+		case e.Bad != "":
+			add(BadJSON, Error, e.Pos, e.ID, e.Bad)
+		case e.Kind == KindUnknown:
+			add(UnknownType, Hint, e.Pos, e.ID, "a line of a type that is not known; it is kept and does not count")
+		}
+		if e.Time.IsZero() {
+			continue
+		}
+		if e.Time.Before(l.last) {
+			add(ClockWentBack, Hint, e.Pos, e.ID, "older than an entry before it")
+		} else {
+			l.last = e.Time
+		}
+	}
+}
+
 // Read replays the transcript in src with format f. The error is that of the
 // source; damage is in Transcript.Problems. The transcript then holds what
 // came before the error.
 func Read(f Format, native string, src io.ReaderAt, opt ReadOptions) (*Transcript, Cost, error) {
-	panic("not yet")
+	l := NewLoader(f, native)
+	r := jsonl.NewReader(src, opt.From, max(1, opt.FromLine), opt.Options)
+	for line := range r.Lines() {
+		l.Add(line)
+	}
+	pending := r.Pending()
+	// Unlike a live tail, a reader of a file at rest takes a last line that
+	// is whole but for its line feed.
+	if pending.Length > 0 && !pending.Flaw.Has(jsonl.TooLong) && jsonl.Valid(pending.Raw) {
+		pending.Flaw &^= jsonl.Torn
+		l.Add(pending)
+		pending = jsonl.Line{}
+	}
+	cost := l.Cost()
+	cost.Bytes = r.BytesRead()
+	return l.TranscriptWith(pending), cost, r.Err()
 }
 
-// LoadBody reads and decodes the content of one entry.
-func LoadBody(f Format, src io.ReaderAt, e Entry) (Body, error) { panic("not yet") }
+// LoadBody reads and decodes the content of one entry. io.ErrUnexpectedEOF
+// means that the source is shorter than it was.
+func LoadBody(f Format, src io.ReaderAt, e Entry) (Body, error) {
+	raw, err := LoadRaw(src, e)
+	if err != nil {
+		return Body{}, err
+	}
+	return f.Body(raw), nil
+}
 
-// Messages gives the effective conversation of r as a model API takes it:
-// entries of one group become one message, every tool call has its results,
-// nothing is invented. Bodies are read one message at a time, so memory
-// follows the longest message. Iteration stops at the first error of src.
-func Messages(f Format, src io.ReaderAt, t *Transcript, r *Resolution) iter.Seq2[Message, error] {
-	panic("not yet")
+// LoadRaw reads the bytes of one entry as they stand in the log.
+func LoadRaw(src io.ReaderAt, e Entry) ([]byte, error) {
+	raw := make([]byte, e.Pos.Length)
+	n, err := src.ReadAt(raw, e.Pos.Offset)
+	if n == len(raw) {
+		return raw, nil
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return nil, err
 }

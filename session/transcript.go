@@ -66,6 +66,17 @@ func NewTranscript(entries []Entry, problems []Problem, resolve func([]Entry, st
 	}
 }
 
+// withProblems is t with further findings of reading.
+func (t *Transcript) withProblems(more []Problem) *Transcript {
+	if len(more) == 0 {
+		return t
+	}
+	if len(t.problems) > 0 {
+		more = append(t.problems, more...) // t.problems has no spare room: this copies
+	}
+	return NewTranscript(t.entries, more, t.resolve)
+}
+
 // LeafNewest asks for the newest leaf in file order, ignoring pins.
 const LeafNewest = "newest"
 

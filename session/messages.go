@@ -1,0 +1,82 @@
+package session
+
+import (
+	"io"
+	"iter"
+	"slices"
+)
+
+// Messages gives the effective conversation of r as a model API takes it:
+// entries of one group become one message, every tool call has its results,
+// and nothing is invented. Bodies are read one message at a time, so memory
+// follows the longest message. Iteration stops at the first error of src.
+func Messages(f Format, src io.ReaderAt, t *Transcript, r *Resolution) iter.Seq2[Message, error] {
+	return func(yield func(Message, error) bool) {
+		for _, group := range r.Groups(t) {
+			m, err := loadMessage(f, src, t, group)
+			if err != nil {
+				yield(Message{}, err)
+				return
+			}
+			if len(m.Blocks) > 0 && !yield(m, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Groups gives the entries of each message of the conversation, as indices
+// into t.Entries. Entries of one group need not be adjacent (results can come
+// between parallel calls); a message stands where its first entry does.
+// Orphan results and entries that are no messages are left out.
+func (r *Resolution) Groups(t *Transcript) [][]int {
+	entries := t.Entries()
+	orphan := make(map[int]bool, len(r.Orphans))
+	for _, i := range r.Orphans {
+		orphan[i] = true
+	}
+	var out [][]int
+	at := map[string]int{}
+	for _, i := range r.Chain {
+		e := &entries[i]
+		if e.Role == NoRole || orphan[i] {
+			continue
+		}
+		if e.Group != "" {
+			if g, ok := at[e.Group]; ok && entries[out[g][0]].Role == e.Role {
+				out[g] = append(out[g], i)
+				continue
+			}
+			at[e.Group] = len(out)
+		}
+		out = append(out, []int{i})
+	}
+	return out
+}
+
+func loadMessage(f Format, src io.ReaderAt, t *Transcript, group []int) (Message, error) {
+	entries := t.Entries()
+	m := Message{Role: entries[group[0]].Role, Entries: make([]string, 0, len(group))}
+	for _, i := range group {
+		e := entries[i]
+		b, err := LoadBody(f, src, e)
+		if err != nil {
+			return Message{}, err
+		}
+		m.Blocks = append(m.Blocks, b.Blocks...)
+		m.Entries = append(m.Entries, e.ID)
+		m.Time = e.Time
+		if b.Model != "" {
+			m.Model = b.Model
+		}
+		if b.Usage != nil {
+			m.Usage = b.Usage
+		}
+	}
+	// Reasoning that must not be shown stays in the log.
+	m.Blocks = slices.DeleteFunc(m.Blocks, func(b Block) bool {
+		u, ok := b.(Unknown)
+		return ok && u.Hidden
+	})
+	return m, nil
+}
