@@ -7,7 +7,7 @@ import (
 // Resolution says which entries count: the result of replaying a transcript
 // up to one leaf. Indices are into Transcript.Entries.
 type Resolution struct {
-	Leaf     string   // id of the last entry of the conversation; "" if empty
+	Leaf string // id of the last entry of the conversation; "" if empty
 	// End is the id of the last entry on the path to Leaf and below it that
 	// does not count itself (bookkeeping of the agent); what is appended hangs
 	// on it. "" in stores without a tree.
