@@ -24,15 +24,15 @@ type GroupMember struct{ Group string }
 // Linear replays a log in which every message follows the one before it.
 // Tool calls without results are cut back as PseudoClaude does: only the last
 // message with calls is looked at, and it goes with everything behind it.
-func Linear() session.Replayer { return &linear{state: state{last: -1, mark: -1}} }
+func Linear() session.Replayer { return &linear{linearState: linearState{last: -1, mark: -1}} }
 
 type linear struct {
 	entries []session.Entry
-	state
+	linearState
 }
 
-// state is copied into snapshots. Slices in it only grow, or are replaced.
-type state struct {
+// linearState is copied into snapshots. Slices in it only grow, or are replaced.
+type linearState struct {
 	eff     []int // messages of the conversation, before the cut
 	mark    int   // entry of the replace mark in force, -1 for none
 	orphans []int // results whose call is nowhere before them in eff
@@ -51,7 +51,7 @@ type state struct {
 }
 
 // cut is how much of eff counts.
-func (s *state) cut() int {
+func (s *linearState) cut() int {
 	if s.last >= 0 && len(s.missing) > 0 {
 		return s.last
 	}
@@ -142,7 +142,7 @@ func (l *linear) message(i int) {
 
 // Transcript implements session.Replayer.
 func (l *linear) Transcript() *session.Transcript {
-	s := l.state
+	s := l.linearState
 	s.eff = s.eff[:len(s.eff):len(s.eff)]
 	s.orphans = s.orphans[:len(s.orphans):len(s.orphans)]
 	s.partial = s.partial[:len(s.partial):len(s.partial)]
@@ -158,7 +158,7 @@ func (l *linear) Transcript() *session.Transcript {
 
 // replayTo is the conversation as it was when the entry leaf was the last one.
 func replayTo(entries []session.Entry, leaf string) session.Resolution {
-	l := &linear{state: state{last: -1, mark: -1}}
+	l := &linear{linearState: linearState{last: -1, mark: -1}}
 	for i := range entries {
 		l.Add(entries[i])
 		if entries[i].ID == leaf {
@@ -179,7 +179,7 @@ func excludedAs(e *session.Entry, why session.Reason) session.Reason {
 	return why
 }
 
-func (s *state) resolve(entries []session.Entry) session.Resolution {
+func (s *linearState) resolve(entries []session.Entry) session.Resolution {
 	cut := s.cut()
 	r := session.Resolution{
 		Chain:    s.eff[:cut:cut],
