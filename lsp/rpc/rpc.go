@@ -4,12 +4,28 @@
 // It does not know any method but $/cancelRequest. Invariant: it never
 // panics on input, never allocates what a header merely claims, and never
 // writes anything but protocol to its output.
+//
+// One message takes this way:
+//
+//	input -> frames -> parse -> stream.Read -> jsonrpc2 -> Conn.handle -> Handler
+//	output <- queue <- stream.Write <- jsonrpc2 <- answer
+//
+// jsonrpc2 runs the read loop, hands the reading on when a request runs
+// concurrently, and matches the answers to our own calls. It sees the client's
+// requests under serial numbers: ids, batches, order, cancellation and the
+// outgoing queue are kept here, since its own ways close the connection on bad
+// input, swap concurrent requests and drop answers after the end of input.
 package rpc
 
 import (
 	"context"
-	"io"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 )
 
@@ -23,33 +39,122 @@ const (
 	NDJSON                // one JSON value a line
 )
 
+// Codes of the errors that this package itself answers with.
+const (
+	CodeParse            = -32700 // no JSON, or a message that could not be read
+	CodeInvalidRequest   = -32600
+	CodeMethodNotFound   = -32601
+	CodeInvalidParams    = -32602
+	CodeInternal         = -32603
+	CodeRequestCancelled = -32800
+)
+
+// ErrClosed is given by Notify and Call when the connection has ended, and is
+// the cause with which the contexts of requests end then.
+var ErrClosed = errors.New("connection closed")
+
 // Options of NewConn.
 type Options struct {
 	Framing    Framing
-	MaxMessage int64 // default 256 MiB
+	MaxMessage int64 // largest message read, in bytes; default 256 MiB
 	Log        *zap.Logger
-	Workers    int // concurrent slow requests; default 8
+	Workers    int           // concurrent slow requests, see Slower; default 8
+	MaxQueued  int           // bytes of encoded messages that wait to be written; default 8 MiB
+	MaxPending int           // requests under way, waiting ones included; default 1024
+	Grace      time.Duration // for handlers and the queue after Serve's ctx has ended; default 5 s
+}
+
+func (o Options) withDefaults() Options {
+	if o.MaxMessage <= 0 {
+		o.MaxMessage = 256 << 20
+	}
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	if o.Workers <= 0 {
+		o.Workers = 8
+	}
+	if o.MaxQueued <= 0 {
+		o.MaxQueued = 8 << 20
+	}
+	if o.MaxPending <= 0 {
+		o.MaxPending = 1024
+	}
+	if o.Grace <= 0 {
+		o.Grace = 5 * time.Second
+	}
+	return o
 }
 
 // Request is a call or a notification from the client. Its fields are copies
 // and stay valid.
 type Request struct {
 	Method string
-	Params []byte // JSON, or nil
+	Params []byte // JSON object or array, or nil
 	Notify bool   // no answer is wanted
 	ID     string // raw JSON of the id
 }
 
 // Handler answers requests. For a notification the result is dropped and an
 // error is logged. ctx ends when the request is cancelled or the connection ends.
+// A panic is answered with CodeInternal and does not end the connection.
 type Handler interface {
 	// Order tells, on the read goroutine and before Handle, how a request is
 	// run: requests of an equal non-empty key run one after the other in the
 	// order of arrival, "" means concurrently; inline runs it on the read
-	// goroutine (life cycle, small state changes).
+	// goroutine (life cycle, small state changes). It is called in the order of
+	// arrival, so it is also the place to look at state that inline requests
+	// change. The answer leaves under the same key, see Notify.
 	Order(r *Request) (key string, inline bool)
+	// Handle gives the result, which is encoded before the next request of the
+	// key runs. An error that is no *Error is answered with CodeInternal, one
+	// that wraps context.Canceled with CodeRequestCancelled.
 	Handle(ctx context.Context, r *Request) (result any, err error)
 }
+
+// Slower is a Handler that knows its slow requests. Options.Workers of those
+// run at a time, so that they never take the place of the others; all others
+// are taken for fast.
+type Slower interface {
+	Handler
+	// Slow is called once for each request, after Order, on the read goroutine.
+	Slow(r *Request) bool
+}
+
+// Raw is JSON that is already encoded, without leading or trailing space. As
+// result or params it is written as it is.
+type Raw []byte
+
+// MarshalJSON gives r itself, so that a Raw may also be part of a result.
+func (r Raw) MarshalJSON() ([]byte, error) {
+	if len(r) == 0 {
+		return []byte("null"), nil
+	}
+	return r, nil
+}
+
+// UnmarshalJSON keeps a copy of data.
+func (r *Raw) UnmarshalJSON(data []byte) error {
+	*r = append((*r)[:0], data...)
+	return nil
+}
+
+// Reply is a result with a say in when it leaves. A handler returns it in
+// place of the bare result.
+type Reply struct {
+	Result any
+	// Key under which the answer is queued, if it is not the key of Order: it
+	// leaves behind every Notify and Lazy that was queued under this key.
+	Key string
+	// After runs when the answer has been queued, before the next request of
+	// the same key: what it sends leaves behind the answer.
+	After func()
+}
+
+// More is what the function given to Lazy returns when Params is only a part:
+// it is called again after Params have been written, and nothing queued later
+// under the same key leaves in between, while other keys have their turn.
+type More struct{ Params any }
 
 // Error is a JSON-RPC error with code and data.
 type Error struct {
@@ -60,29 +165,48 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-// Conn is a connection. It is safe for concurrent use.
-type Conn struct{}
+func errorf(code int64, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
 
-// NewConn makes a connection; Serve makes it work.
-func NewConn(r io.Reader, w io.Writer, o Options) *Conn { panic("not yet") }
+// encoding are the options of everything that is written: transcripts are
+// hostile, so that bad UTF-8 becomes U+FFFD and is not an error.
+var encoding = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 
-// Serve reads until the input ends, the framing is lost, or ctx ends; it
-// returns after all handlers have ended and everything queued is written.
-// A lost framing is an error, the end of input is nil.
-func (c *Conn) Serve(ctx context.Context, h Handler) error { panic("not yet") }
+// Encode gives the JSON of v as a result would be written.
+func Encode(v any) (Raw, error) {
+	switch v := v.(type) {
+	case nil:
+		return Raw("null"), nil
+	case Raw:
+		if len(v) == 0 {
+			return Raw("null"), nil
+		}
+		return v, nil
+	}
+	return json.Marshal(v, encoding)
+}
 
-// Notify queues a notification. Messages of one key leave in the order in
-// which they were queued.
-func (c *Conn) Notify(key, method string, params any) error { panic("not yet") }
+// encodeError gives the JSON of an error object. Data that cannot be encoded
+// are left out, since an error must be answered all the same.
+func encodeError(e *Error) Raw {
+	dst := append([]byte(nil), `{"code":`...)
+	dst = appendInt(dst, e.Code)
+	dst = append(dst, `,"message":`...)
+	dst = appendQuoted(dst, e.Message)
+	if e.Data != nil {
+		if data, err := Encode(e.Data); err == nil {
+			dst = append(append(dst, `,"data":`...), data...)
+		}
+	}
+	return append(dst, '}')
+}
 
-// Lazy queues a notification whose params are made when it is about to be
-// written; make may return nil for "nothing to send any more". At most one
-// Lazy of a key is pending: a further one is dropped, since the pending one
-// will see the newer state.
-func (c *Conn) Lazy(key, method string, make func() any) { panic("not yet") }
-
-// Call sends a request to the client and waits for the answer.
-func (c *Conn) Call(ctx context.Context, method string, params, result any) error { panic("not yet") }
-
-// Close ends Serve after what is queued has been written, or when ctx ends.
-func (c *Conn) Close(ctx context.Context) error { panic("not yet") }
+// appendQuoted appends s as a JSON string.
+func appendQuoted(dst []byte, s string) []byte {
+	dst, err := jsontext.AppendQuote(dst, strings.ToValidUTF8(s, "\uFFFD"))
+	if err != nil { // cannot be, s is valid UTF-8
+		return append(dst, `""`...)
+	}
+	return dst
+}
