@@ -106,6 +106,7 @@ type Entry struct {
 	ToolUses    []string // ids of the calls made, in order
 	ToolResults []string // ids of the calls answered, in order
 	Sidechain   bool
+	Session     string // the session that the entry itself names; "" where it is this one
 	Bad         string // why the bytes are no event of the store; "" if they are
 	// Mark is what only the format's own Replayer understands (a replace
 	// count, a compact boundary, a pin). nil for most entries.

@@ -143,6 +143,15 @@ type Tailed interface {
 	Tail(src io.ReaderAt, size int64) (off int64, ok bool)
 }
 
+// Scoped is a Format whose root holds other things besides sessions.
+type Scoped interface {
+	Format
+	// Enter reports whether the directory dir (below the root, slash-separated,
+	// "." for the root itself) can hold transcripts or side files, at any depth.
+	// Scans and watchers leave other directories out.
+	Enter(dir string) bool
+}
+
 // Replayer folds entries, in file order, into a transcript. It is not safe
 // for concurrent use; the transcripts it gives are.
 type Replayer interface {

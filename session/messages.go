@@ -12,17 +12,46 @@ import (
 // follows the longest message. Iteration stops at the first error of src.
 func Messages(f Format, src io.ReaderAt, t *Transcript, r *Resolution) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
+		called, answered := r.pairs(t)
 		for _, group := range r.Groups(t) {
 			m, err := loadMessage(f, src, t, group)
 			if err != nil {
 				yield(Message{}, err)
 				return
 			}
+			m.Blocks = slices.DeleteFunc(m.Blocks, func(b Block) bool {
+				switch b := b.(type) {
+				case ToolUse:
+					return !answered[b.ID]
+				case ToolResult:
+					return !called[b.UseID]
+				}
+				return false
+			})
 			if len(m.Blocks) > 0 && !yield(m, nil) {
 				return
 			}
 		}
 	}
+}
+
+// pairs gives the ids that are called in the conversation, and those that are
+// answered. A call that may still be running counts in the conversation, but
+// a model cannot be given it.
+func (r *Resolution) pairs(t *Transcript) (called, answered map[string]bool) {
+	called, answered = map[string]bool{}, map[string]bool{}
+	for _, i := range r.Chain {
+		e := &t.Entries()[i]
+		for _, id := range e.ToolUses {
+			called[id] = true
+		}
+		for _, id := range e.ToolResults {
+			if called[id] {
+				answered[id] = true
+			}
+		}
+	}
+	return called, answered
 }
 
 // Groups gives the entries of each message of the conversation, as indices
@@ -39,7 +68,7 @@ func (r *Resolution) Groups(t *Transcript) [][]int {
 	at := map[string]int{}
 	for _, i := range r.Chain {
 		e := &entries[i]
-		if e.Role == NoRole || orphan[i] {
+		if e.Role == NoRole || orphan[i] || (e.Kind != KindMessage && e.Kind != KindSummary) {
 			continue
 		}
 		if e.Group != "" {

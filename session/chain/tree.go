@@ -67,6 +67,8 @@ type TreeRules struct {
 	Bridge bool
 	// Whole: the transcript is a helper's own; Aside entries are its main ones.
 	Whole bool
+	// Session is the id that the entries should name, if they name any.
+	Session string
 	// AnyTip: every node ends a conversation, not only a Turn.
 	AnyTip bool
 }

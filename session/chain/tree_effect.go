@@ -1,6 +1,10 @@
 package chain
 
-import "github.com/agent-ls/agent-ls/session"
+import (
+	"strings"
+
+	"github.com/agent-ls/agent-ls/session"
+)
 
 // firstCredit and creditEach bound the work of Add: every entry earns credit,
 // and an effect that only a full resolution can tell costs as much as there
@@ -42,6 +46,9 @@ func start() state {
 // Add implements session.Replayer.
 func (t *tree) Add(e session.Entry) session.Effect {
 	i := int32(len(t.entries))
+	if strings.EqualFold(e.Session, t.rules.Session) {
+		e.Session = ""
+	}
 	t.entries = append(t.entries, e)
 	t.credit += creditEach
 	f := flagsOf(&e)

@@ -124,9 +124,9 @@ func (r *resolver) pair(res *session.Resolution, path []int32) {
 			}
 		}
 		if found == 0 && len(e.ToolResults) > 0 {
-			res.Orphans = append(res.Orphans, int(i))
 			r.problem(session.OrphanToolResult, session.Warning, i, "answers a tool call that is not in the conversation")
 			if !r.flags[i].Has(Mixed) {
+				res.Orphans = append(res.Orphans, int(i))
 				res.Excluded[i] = session.DanglingToolCall
 				continue
 			}
@@ -243,8 +243,14 @@ func (r *resolver) branches(path []int32, on []bool) []session.Branch {
 
 // report names every repair, with its place.
 func (r *resolver) report(res *session.Resolution, on []bool) {
+	foreign := ""
 	for i := range r.es {
 		e := &r.es[i]
+		if r.flags[i].Has(Node) && e.Session != foreign {
+			if foreign = e.Session; foreign != "" {
+				r.problem(session.WrongSessionID, session.Hint, int32(i), "from here on the entries name another session")
+			}
+		}
 		if r.flags[i].Has(Node) && !r.live[i] {
 			res.Report.DuplicateIDs = append(res.Report.DuplicateIDs, e.ID)
 			r.problem(session.DuplicateID, session.Info, int32(i), "the id is used again further down; the last copy counts")

@@ -20,15 +20,13 @@ func (r *resolver) tips(yield func(candidate)) {
 	named := make([]bool, len(r.es))  // has a child of its own kind
 	within := make([]bool, len(r.es)) // a turn after which the conversation went on
 	for _, i := range r.order {
-		p := r.top[i]
-		if p < 0 {
+		p := r.par[i]
+		if p < 0 || r.flags[i].Has(Aside) != r.flags[p].Has(Aside) {
 			continue
 		}
-		if r.flags[i].Has(Aside) == r.flags[p].Has(Aside) {
-			named[p] = true
-			if f := r.flags[i]; f.Has(Turn) && !f.Has(Meta) && r.near[p] >= 0 {
-				within[r.near[p]] = true
-			}
+		named[p] = true
+		if f := r.flags[i]; f.Has(Turn) && !f.Has(Meta) && r.near[p] >= 0 {
+			within[r.near[p]] = true
 		}
 	}
 	for i := range r.es {

@@ -1,0 +1,163 @@
+package format
+
+import (
+	"strconv"
+
+	"github.com/agent-ls/agent-ls/session"
+	"github.com/agent-ls/agent-ls/session/chain"
+	"github.com/agent-ls/agent-ls/session/jsonl"
+)
+
+// Decode implements session.Format.
+func (claude) Decode(dst []session.Entry, line jsonl.Line) []session.Entry {
+	return decodeLine(dst, line, claudeRecord, claudeEntry)
+}
+
+// claudeRecord tells a record from an object inside one.
+func claudeRecord(v []byte) bool {
+	l, ok := parseClaude(v)
+	return ok && l.typ != "" && (len(l.session) > 0 || len(l.uuid) > 0 || claudeBookkeeping[l.typ])
+}
+
+func claudeEntry(v []byte, pos session.Pos) session.Entry {
+	e := session.Entry{Pos: pos}
+	l, ok := parseClaude(v)
+	switch {
+	case !ok:
+		e.Bad = "not a JSON object"
+	case l.typ == "":
+		e.Bad = "has no type"
+	}
+	if e.Bad != "" {
+		e.ID = strconv.FormatInt(pos.Offset, 10)
+		return e
+	}
+	e.Type, e.Time = l.typ, stamp(l.stamp)
+	e.Session = text(l.session)
+	e.Sidechain = l.sidechain
+	id := text(l.uuid)
+	if id == "" || claudeBookkeeping[l.typ] {
+		e.ID = strconv.FormatInt(pos.Offset, 10)
+		l.bookkeeping(&e)
+		return e
+	}
+	e.ID, e.Parent = id, text(l.parent)
+	l.node(&e)
+	return e
+}
+
+// bookkeeping decodes a line that is not part of the tree.
+func (l *claudeLine) bookkeeping(e *session.Entry) {
+	switch l.typ {
+	case "user", "assistant", "attachment", "system", "progress":
+		e.Bad = "a line of the conversation without an id"
+		return
+	case "last-prompt":
+		e.Mark = chain.Pin{ID: text(l.leaf), Explicit: l.explicit}
+	}
+	if claudeBookkeeping[l.typ] {
+		e.Kind = session.KindMeta
+	}
+}
+
+// node decodes a line of the tree.
+func (l *claudeLine) node(e *session.Entry) {
+	f := chain.Node
+	if l.sidechain || l.team {
+		f |= chain.Aside
+	}
+	e.Kind = session.KindMeta
+	switch l.typ {
+	case "user", "assistant":
+		f |= l.turn(e)
+	case "system":
+		e.Role = session.System
+		switch l.subtype {
+		case "compact_boundary":
+			e.Kind = session.KindCompaction
+			e.Mark = l.boundary(f | chain.Shown)
+			return
+		case "local_command":
+			// Sent to the model as the user's words.
+			e.Kind, e.Role = session.KindMessage, session.User
+			f |= chain.Shown | chain.Mixed
+		}
+	case "attachment":
+	case "progress":
+		f |= chain.Link
+	default:
+		// Not known yet: the chain runs through it.
+		e.Kind = session.KindUnknown
+		f |= chain.Link
+	}
+	e.Mark = f
+}
+
+// turn decodes what the user or the model said.
+func (l *claudeLine) turn(e *session.Entry) chain.Flags {
+	f := chain.Turn | chain.Shown
+	e.Kind, e.Role = session.KindMessage, session.User
+	switch {
+	case l.apiError:
+		e.Kind = session.KindMeta // shown, but no model said it
+	case l.summary:
+		e.Kind = session.KindSummary
+	}
+	if l.meta {
+		f |= chain.Meta
+	}
+	m := parseClaudeMessage(l.message)
+	if l.typ == "assistant" {
+		e.Role, e.Group = session.Assistant, text(m.id)
+	}
+	if len(m.content) == 0 || m.content[0] != '[' {
+		return f | chain.Mixed
+	}
+	claudeBlocks(m.content, func(typ string, b []byte) bool {
+		switch {
+		case typ == "tool_use" && e.Role == session.Assistant:
+			e.ToolUses = append(e.ToolUses, field(b, "id"))
+		case typ == "tool_result" && e.Role != session.Assistant:
+			e.Role = session.Tool
+			e.ToolResults = append(e.ToolResults, field(b, "tool_use_id"))
+		default:
+			f |= chain.Mixed
+		}
+		return true
+	})
+	return f
+}
+
+// boundary decodes a compact boundary and what was kept over it.
+func (l *claudeLine) boundary(f chain.Flags) *chain.Boundary {
+	b := &chain.Boundary{Flags: f, Logical: text(l.logical)}
+	jsonl.Members(l.compact, func(k, v []byte) bool {
+		switch string(k) {
+		case "preservedSegment":
+			if b.Kept == nil {
+				b.Anchor, b.Head, b.Tail = field(v, "anchorUuid"), field(v, "headUuid"), field(v, "tailUuid")
+			}
+		case "preservedMessages":
+			if b.Kept = stringList(v, "uuids"); len(b.Kept) > 0 {
+				b.Anchor, b.Head, b.Tail = field(v, "anchorUuid"), "", ""
+			}
+		}
+		return true
+	})
+	return b
+}
+
+// stringList gives a member of an object that is an array of strings.
+func stringList(object []byte, name string) (out []string) {
+	jsonl.Members(object, func(k, v []byte) bool {
+		if string(k) != name {
+			return true
+		}
+		jsonl.Elements(v, func(e []byte) bool {
+			out = append(out, text(e))
+			return true
+		})
+		return false
+	})
+	return out
+}

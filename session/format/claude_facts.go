@@ -1,0 +1,213 @@
+package format
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agent-ls/agent-ls/session"
+)
+
+// claudeFacts is what a row is made of. Lines are added in file order; the
+// last word counts, but for what is named First.
+type claudeFacts struct {
+	FirstCWD, LastCWD string
+	Created, Updated  time.Time
+	Entrypoint        string // of the first line that has one
+	Prompt, Command   string // first prompt, and first command without one
+	Title             string // given by the user; an empty one takes it back
+	AITitle           string
+	LastPrompt        string
+	Summary           string
+	Tag               string
+	Branch, Model     string
+	Main, Aside       bool // lines of the conversation, and of helpers
+	Turns             bool // somebody said something
+
+	Stop string   // why the model stopped last
+	Open []string // calls at the end without a result
+	Said string   // who spoke last: user or assistant
+
+	Whole bool // a helper's own transcript: its lines are the conversation
+
+	HasTitle, HasTag, HasAI bool // a line was found, whatever it said
+	Problems                int
+}
+
+// add takes in one line. It reports whether the line could be read.
+func (c *claudeFacts) add(raw []byte) {
+	l, ok := parseClaude(raw)
+	if !ok || l.typ == "" {
+		if !blank(raw) {
+			c.Problems++
+		}
+		return
+	}
+	if c.Whole {
+		l.sidechain = false
+	}
+	c.state(&l)
+	switch l.typ {
+	case "user", "assistant", "attachment", "system", "progress":
+		c.conversation(&l)
+	case "custom-title", "ai-title", "tag":
+		c.title(&l)
+	case "summary":
+		c.Summary = text(l.old)
+	case "last-prompt":
+		if s := text(l.last); s != "" {
+			c.LastPrompt = s
+		}
+	}
+}
+
+// title takes in a line that gives a title or a tag.
+func (c *claudeFacts) title(l *claudeLine) {
+	switch l.typ {
+	case "custom-title":
+		c.Title, c.HasTitle = text(l.customTitle), true
+	case "ai-title":
+		c.AITitle, c.HasAI = text(l.aiTitle), true
+	case "tag":
+		c.Tag, c.HasTag = text(l.tag), true
+	}
+}
+
+// state takes in what any line can carry.
+func (c *claudeFacts) state(l *claudeLine) {
+	if t := stamp(l.stamp); !t.IsZero() {
+		if c.Created.IsZero() {
+			c.Created = t
+		}
+		c.Updated = t
+	}
+	if len(l.cwd) > 2 {
+		cwd := text(l.cwd)
+		if c.FirstCWD == "" {
+			c.FirstCWD = cwd
+		}
+		c.LastCWD = cwd
+	}
+	if len(l.branch) > 2 {
+		c.Branch = text(l.branch)
+	}
+	if c.Entrypoint == "" {
+		c.Entrypoint = text(l.entrypoint)
+	}
+}
+
+func (c *claudeFacts) conversation(l *claudeLine) {
+	if l.sidechain || l.team {
+		c.Aside = true
+		return
+	}
+	c.Main = true
+	if l.typ != "user" && l.typ != "assistant" {
+		return
+	}
+	c.Turns = true
+	if c.Prompt == "" {
+		p, command := l.prompt()
+		c.Prompt = p
+		if c.Command == "" {
+			c.Command = command
+		}
+	}
+	if l.typ == "assistant" {
+		c.answer(l)
+		return
+	}
+	if l.meta {
+		return
+	}
+	c.Said = l.typ
+	answered := false
+	claudeBlocks(parseClaudeMessage(l.message).content, func(typ string, b []byte) bool {
+		if typ == "tool_result" {
+			answered = true
+			id := field(b, "tool_use_id")
+			c.Open = slices.DeleteFunc(c.Open, func(o string) bool { return o == id })
+		}
+		return true
+	})
+	if !answered {
+		c.Open = nil // the user went on
+	}
+}
+
+func (c *claudeFacts) answer(l *claudeLine) {
+	m := parseClaudeMessage(l.message)
+	if model := text(m.model); model != "" && model != claudeSynthetic {
+		c.Model = model
+	}
+	c.Said, c.Stop = l.typ, text(m.stop)
+	if l.apiError {
+		c.Stop = "end_turn"
+	}
+	claudeBlocks(m.content, func(typ string, b []byte) bool {
+		if typ == "tool_use" && len(c.Open) < maxOpenCalls {
+			c.Open = append(c.Open, field(b, "id"))
+		}
+		return true
+	})
+}
+
+// maxOpenCalls bounds what a hostile transcript can make us remember.
+const maxOpenCalls = 256
+
+// row puts the facts into a session. side is the title of the side file.
+func (c *claudeFacts) row(s *session.Session, side string) {
+	s.CWD, s.CreatedAt, s.UpdatedAt = c.FirstCWD, c.Created, c.Updated
+	s.Model, s.GitBranch, s.Tag = c.Model, c.Branch, c.Tag
+	s.Programmatic = strings.HasPrefix(c.Entrypoint, "sdk")
+	s.FirstPrompt = c.Prompt
+	if s.FirstPrompt == "" {
+		s.FirstPrompt = c.Command
+	}
+	if !injected(c.LastPrompt) {
+		s.LastPrompt = firstLine(c.LastPrompt)
+	}
+	for _, t := range []struct {
+		text string
+		from session.TitleSource
+	}{
+		{c.Title, session.TitleUser},
+		{side, session.TitleUser},
+		{c.AITitle, session.TitleAgent},
+		{s.LastPrompt, session.TitlePrompt},
+		{c.Summary, session.TitleAgent},
+		{s.FirstPrompt, session.TitlePrompt},
+	} {
+		if title := firstLine(t.text); title != "" {
+			s.Title, s.TitleSource = title, t.from
+			break
+		}
+	}
+	s.Empty = !c.Turns
+}
+
+// status is what the log alone shows: a call that waits, or a turn that ended.
+func (c *claudeFacts) status() session.Status {
+	switch {
+	case len(c.Open) > 0:
+		return session.StatusRequiresAction
+	case c.Said == "assistant" && (c.Stop == "end_turn" || c.Stop == "stop_sequence" || c.Stop == "max_tokens" || c.Stop == "refusal"):
+		return session.StatusIdle
+	}
+	return session.StatusUnknown
+}
+
+// claudeCursor is how far a row was read.
+type claudeCursor struct {
+	Offset int64
+	Facts  claudeFacts
+}
+
+func (c *claudeCursor) encode() []byte {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return nil // a cursor is a help only
+	}
+	return b
+}
