@@ -101,6 +101,15 @@ type Repairer interface {
 	Repair(dst []byte, a Append) (lines []byte, needed bool, err error)
 }
 
+// Lazy is a Format whose agent makes a session's directory before its
+// transcript.
+type Lazy interface {
+	Format
+	// Expected gives the transcript that will come into dir (both below the
+	// root); ok is false for directories that are no session's.
+	Expected(dir string) (transcript string, ok bool)
+}
+
 // Creator is a Format in which new sessions can be made.
 type Creator interface {
 	Format

@@ -6,12 +6,18 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
-	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/agent-ls/agent-ls/session"
 	"github.com/agent-ls/agent-ls/session/jsonl"
+	"github.com/agent-ls/agent-ls/session/overlay"
 	"github.com/agent-ls/agent-ls/session/vfs"
 )
 
@@ -22,48 +28,103 @@ type Options struct {
 	Formats  []session.Format
 	StateDir string // of the overlay; "" keeps the overlay in memory only
 	Clock    session.Clock
-	Alive    func(pid int) bool
+	Alive    func(pid int) bool // whether a process runs; nil: not known
+	PID      int                // of this process: its own locks are nobody else's
 	Limits   jsonl.Options
 	// Disabled agents are not scanned.
 	Disabled map[string]bool
+	// Report, if set, is told of what does not stop anything (a damaged file
+	// of notes). It may be called from several goroutines.
+	Report func(error)
 }
 
 // Catalog is safe for concurrent use.
-type Catalog struct{}
+type Catalog struct {
+	o       Options
+	formats map[string]session.Format
+	snap    atomic.Pointer[Snapshot]
+	scanned chan struct{}
+	once    sync.Once
+
+	mu    sync.Mutex // guards what follows; no reader of snapshots takes it
+	env   session.Env
+	off   map[string]bool
+	roots []StoreRoot
+	known map[string]*known       // by path of the transcript
+	ids   map[session.ID][]string // paths of transcripts that claim an id
+	notes *overlay.Store
+	cwds  map[string]bool // directories looked for: whether they are missing
+}
+
+// known is what the catalog remembers of one transcript.
+type known struct {
+	row  *row
+	dir  string
+	id   vfs.FileID
+	size int64
+	mod  time.Time
+}
 
 // Open makes a catalog; it reads no store.
-func Open(o Options) (*Catalog, error) { panic("not yet") }
+func Open(o Options) (*Catalog, error) {
+	if o.Report == nil {
+		o.Report = func(error) {}
+	}
+	c := &Catalog{
+		o: o, formats: map[string]session.Format{}, scanned: make(chan struct{}),
+		env: o.Env, off: o.Disabled, known: map[string]*known{}, ids: map[session.ID][]string{},
+		notes: overlay.New(o.FS, o.StateDir), cwds: map[string]bool{},
+	}
+	for _, f := range o.Formats {
+		c.formats[f.Name()] = f
+	}
+	if _, err := c.notes.Load(); err != nil {
+		o.Report(err)
+	}
+	c.mu.Lock()
+	c.findRoots()
+	c.mu.Unlock()
+	c.snap.Store(&Snapshot{catalog: c})
+	return c, nil
+}
 
 // Snapshot is the present state; it never blocks and never changes.
-func (c *Catalog) Snapshot() *Snapshot { panic("not yet") }
+func (c *Catalog) Snapshot() *Snapshot { return c.snap.Load() }
 
 // Scanned is closed when the first Scan has ended.
-func (c *Catalog) Scanned() <-chan struct{} { panic("not yet") }
+func (c *Catalog) Scanned() <-chan struct{} { return c.scanned }
+
+// Format gives the format of an agent.
+func (c *Catalog) Format(agent string) (session.Format, bool) {
+	f, ok := c.formats[agent]
+	return f, ok
+}
+
+// Formats gives all formats, sorted by name, and whether each is enabled.
+func (c *Catalog) Formats() []session.Format {
+	out := slices.Clone(c.o.Formats)
+	slices.SortFunc(out, func(a, b session.Format) int { return cmp.Compare(a.Name(), b.Name()) })
+	return out
+}
+
+// OverlayDir is the directory of the notes, to be watched as well.
+func (c *Catalog) OverlayDir() string { return c.notes.Dir() }
 
 // Change says how a snapshot differs from the one before it.
 type Change struct {
-	Added, Updated []session.Session
+	Added, Updated []Row
 	Removed        []session.ID
 }
 
 // Empty reports whether nothing changed.
 func (c Change) Empty() bool { return len(c.Added)+len(c.Updated)+len(c.Removed) == 0 }
 
-// Scan looks at all stores and publishes what changed; progress (may be nil)
-// gets every batch of rows as it is found.
-func (c *Catalog) Scan(ctx context.Context, progress func(Change)) (Change, error) { panic("not yet") }
-
-// Refresh looks at some paths (transcripts, side files or directories) again.
-func (c *Catalog) Refresh(ctx context.Context, paths ...string) (Change, error) { panic("not yet") }
-
-// SetWorkspaces replaces the open workspaces; AddWorkspace adds one. Roots
-// that are new are scanned before they return.
-func (c *Catalog) SetWorkspaces(ctx context.Context, dirs []string) (Change, error) {
-	panic("not yet")
+// add puts a later change behind this one.
+func (c *Change) add(d Change) {
+	c.Added = append(c.Added, d.Added...)
+	c.Updated = append(c.Updated, d.Updated...)
+	c.Removed = append(c.Removed, d.Removed...)
 }
-
-// AddWorkspace adds one workspace, if it is not known yet.
-func (c *Catalog) AddWorkspace(ctx context.Context, dir string) (Change, error) { panic("not yet") }
 
 // StoreRoot is one root of one format.
 type StoreRoot struct {
@@ -72,156 +133,187 @@ type StoreRoot struct {
 }
 
 // Roots gives all roots, existing or not (the watcher wants both).
-func (c *Catalog) Roots() []StoreRoot { panic("not yet") }
-
-// Resolve tells which session a path below a root belongs to, as transcript
-// or as side file.
-func (c *Catalog) Resolve(path string) (id session.ID, transcript bool, ok bool) { panic("not yet") }
-
-// Format gives the format of an agent.
-func (c *Catalog) Format(agent string) (session.Format, bool) { panic("not yet") }
-
-// Query selects and orders rows.
-type Query struct {
-	CWD                 string
-	Scope               Scope
-	Agents              []string
-	Text                string
-	Status              []session.Status
-	Archived            Archived
-	IncludeSubagents    bool
-	IncludeEmpty        bool
-	IncludeProgrammatic bool
-	Exclude             []string
-	Sort                Sort
-	Limit               int
-	Cursor              string
-	Since, Until        time.Time
+func (c *Catalog) Roots() []StoreRoot {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.roots)
 }
 
-// Scope says how CWD selects.
-type Scope uint8
+// findRoots asks the formats for their directories; c.mu is held. Links are
+// resolved once, so that one store is not listed twice.
+func (c *Catalog) findRoots() {
+	c.roots = nil
+	seen := map[string]bool{}
+	for _, f := range c.Formats() {
+		if c.off[f.Name()] {
+			continue
+		}
+		for _, dir := range f.Roots(c.env) {
+			dir = c.canonical(dir)
+			if key := f.Name() + "\x00" + dir; !seen[key] {
+				seen[key] = true
+				c.roots = append(c.roots, StoreRoot{f, session.Root{Dir: dir, FS: c.o.FS.DirFS(dir), Alive: c.o.Alive}})
+			}
+		}
+	}
+}
 
-// Scopes.
-const (
-	Exact Scope = iota
-	Subtree
-	Repository
-)
+// canonical resolves the links in a path as far as it exists.
+func (c *Catalog) canonical(path string) string {
+	path = filepath.Clean(path)
+	if p, err := c.o.FS.EvalSymlinks(path); err == nil {
+		return p
+	}
+	dir := filepath.Dir(path)
+	if dir == path {
+		return path
+	}
+	return filepath.Join(c.canonical(dir), filepath.Base(path))
+}
 
-// Archived says what happens to archived sessions.
-type Archived uint8
+// Configure changes roots and enabled agents, and scans what is new.
+func (c *Catalog) Configure(ctx context.Context, roots map[string][]string, disabled map[string]bool) (Change, error) {
+	c.mu.Lock()
+	c.env.Roots, c.off = roots, disabled
+	c.mu.Unlock()
+	return c.reroot(ctx)
+}
 
-// Values of Archived.
-const (
-	ExcludeArchived Archived = iota
-	IncludeArchived
-	OnlyArchived
-)
+// SetWorkspaces replaces the open workspaces. Roots that are new are scanned
+// before it returns; rows of roots that are gone are removed.
+func (c *Catalog) SetWorkspaces(ctx context.Context, dirs []string) (Change, error) {
+	c.mu.Lock()
+	c.env.Workspaces = slices.Clone(dirs)
+	c.mu.Unlock()
+	return c.reroot(ctx)
+}
 
-// Sort orders rows; newest, largest first, titles A to Z.
-type Sort uint8
+// Workspaces gives the open workspaces.
+func (c *Catalog) Workspaces() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.env.Workspaces)
+}
 
-// Orders.
-const (
-	ByUpdated Sort = iota
-	ByCreated
-	BySize
-	ByTitle
-)
+// AddWorkspace adds one workspace, if it is not known yet. added tells
+// whether there are new roots to watch.
+func (c *Catalog) AddWorkspace(ctx context.Context, dir string) (change Change, added bool, err error) {
+	c.mu.Lock()
+	if slices.Contains(c.env.Workspaces, dir) {
+		c.mu.Unlock()
+		return Change{}, false, nil
+	}
+	c.env.Workspaces = append(slices.Clone(c.env.Workspaces), dir)
+	n := len(c.roots)
+	c.mu.Unlock()
+	change, err = c.reroot(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return change, len(c.roots) != n, err
+}
 
-// Row is a session together with the overlay's words about it.
-type Row struct {
-	session.Session
-	Note Note
+// reroot finds the roots again, scans new ones and drops the rows of old ones.
+func (c *Catalog) reroot(ctx context.Context) (Change, error) {
+	c.mu.Lock()
+	old := c.roots
+	c.findRoots()
+	has := func(list []StoreRoot, r StoreRoot) bool {
+		return slices.ContainsFunc(list, func(o StoreRoot) bool {
+			return o.Root.Dir == r.Root.Dir && o.Format.Name() == r.Format.Name()
+		})
+	}
+	var fresh []StoreRoot
+	for _, r := range c.roots {
+		if !has(old, r) {
+			fresh = append(fresh, r)
+		}
+	}
+	var gone []string
+	for path, k := range c.known {
+		if !slices.ContainsFunc(c.roots, func(r StoreRoot) bool { return r.Root.Dir == k.dir && r.Format.Name() == k.row.Agent }) {
+			gone = append(gone, path)
+		}
+	}
+	change := c.publish(nil, gone)
+	c.mu.Unlock()
+	more, err := c.scan(ctx, fresh, nil)
+	change.add(more)
+	return change, err
+}
+
+// Resolve tells which session a path belongs to, as transcript or as side file.
+func (c *Catalog) Resolve(path string) (id session.ID, transcript, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r, rel, ok := c.rootOf(path)
+	if !ok {
+		return session.ID{}, false, false
+	}
+	if native, ok := r.Format.Identify(rel); ok {
+		return session.ID{Agent: r.Format.Name(), Native: native}, true, true
+	}
+	if owner, ok := r.Format.Owner(rel); ok {
+		if native, ok := r.Format.Identify(owner); ok {
+			return session.ID{Agent: r.Format.Name(), Native: native}, false, true
+		}
+	}
+	return session.ID{}, false, false
+}
+
+// rootOf gives the innermost root above path; c.mu is held.
+func (c *Catalog) rootOf(path string) (root StoreRoot, rel string, ok bool) {
+	for _, r := range c.roots {
+		if rest, in := below(r.Root.Dir, path); in && (!ok || len(r.Root.Dir) > len(root.Root.Dir)) {
+			root, rel, ok = r, rest, true
+		}
+	}
+	return root, rel, ok
+}
+
+// below gives path relative to dir, slash-separated; "" for dir itself.
+func below(dir, path string) (rel string, ok bool) {
+	if path == dir {
+		return "", true
+	}
+	if !strings.HasSuffix(dir, string(filepath.Separator)) {
+		dir += string(filepath.Separator)
+	}
+	rest, ok := strings.CutPrefix(path, dir)
+	return filepath.ToSlash(rest), ok
+}
+
+// Annotate changes what the user said about a session and publishes the new
+// row. edit gets the present note and returns the new one; it may be called
+// again with what another process wrote.
+func (c *Catalog) Annotate(ctx context.Context, id session.ID, edit func(Note) Note) (Row, Change, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old, ok := c.snap.Load().byID(id)
+	if !ok {
+		return Row{}, Change{}, &session.NotFoundError{What: "session", Name: id.String()}
+	}
+	if _, err := c.notes.Edit(ctx, id, edit); err != nil {
+		return Row{}, Change{}, err
+	}
+	change := c.publish([]*known{c.known[old.Path]}, nil)
+	r, _ := c.snap.Load().byID(id)
+	return r.Row, change, nil
 }
 
 // Note is what the user said about a session.
-type Note struct {
-	Title    string
-	Tags     []string
-	Archived bool
-	ReadTo   string // entry id up to which it was read
-	ReadAt   time.Time
-	Unread   bool // derived: changed since ReadAt (false while never read)
+type Note = overlay.Note
+
+// reload reads notes that another process wrote; c.mu is held.
+func (c *Catalog) reload() Change {
+	ids, err := c.notes.Load()
+	if err != nil {
+		c.o.Report(err)
+	}
+	var again []*known
+	for _, id := range ids {
+		if r, ok := c.snap.Load().byID(id); ok {
+			again = append(again, c.known[r.Path])
+		}
+	}
+	return c.publish(again, nil)
 }
-
-// Page is one page of a list.
-type Page struct {
-	Rows  []Row
-	Next  string // "" at the end
-	Total int
-}
-
-// Snapshot is immutable.
-type Snapshot struct{}
-
-// List answers a query. A foreign cursor gives a *session.InvalidError.
-func (s *Snapshot) List(q Query) (Page, error) { panic("not yet") }
-
-// Lookup finds a session by "agent:native", by bare native id, or by a unique
-// prefix of 4 or more characters of either. Errors: *session.NotFoundError,
-// *session.AmbiguousError.
-func (s *Snapshot) Lookup(name string) (Row, error) { panic("not yet") }
-
-// ByPath finds the session whose transcript is at path.
-func (s *Snapshot) ByPath(path string) (Row, bool) { panic("not yet") }
-
-// Annotate changes the overlay and publishes the new row. edit gets the
-// present note and returns the new one.
-func (c *Catalog) Annotate(ctx context.Context, id session.ID, edit func(Note) Note) (Row, error) {
-	panic("not yet")
-}
-
-// Opened is a transcript with the bytes it was read from.
-type Opened struct {
-	Row        Row
-	Format     session.Format
-	Transcript *session.Transcript
-	Revision   session.Revision
-	Source     io.ReaderAt // valid until Close
-	Cost       session.Cost
-	From       int64 // offset at which the replay began (Tailed formats)
-	closer     io.Closer
-}
-
-// Close releases the file.
-func (o *Opened) Close() error { return o.closer.Close() }
-
-// LoadOptions of Load.
-type LoadOptions struct {
-	// Resume allows a replay of the part from which the effective
-	// conversation follows, where the format can prove it.
-	Resume bool
-}
-
-// Load reads a transcript.
-func (c *Catalog) Load(ctx context.Context, id session.ID, o LoadOptions) (*Opened, error) {
-	panic("not yet")
-}
-
-// PruneOptions of Prune.
-type PruneOptions struct {
-	OlderThan time.Duration
-	ByCreated bool
-	CWD       string
-	Agents    []string
-	DryRun    bool
-	Keep      func(Row) string // a reason to keep it, or ""
-}
-
-// Pruned is what Prune removed or would remove.
-type Pruned struct {
-	Sessions []Row
-	Bytes    int64
-	Kept     []Kept
-}
-
-// Kept names a session that is old enough and was kept all the same.
-type Kept struct {
-	ID  session.ID
-	Why string
-}
-
-// Prune removes sessions that are old, with their side files.
-func (c *Catalog) Prune(ctx context.Context, o PruneOptions) (Pruned, error) { panic("not yet") }

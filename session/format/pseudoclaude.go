@@ -90,6 +90,14 @@ func (pseudoClaude) Owner(p string) (string, bool) {
 
 func (pseudoClaude) Replay(string) session.Replayer { return chain.Linear() }
 
+// Expected implements session.Lazy.
+func (pseudoClaude) Expected(dir string) (string, bool) {
+	if !pcValidID(dir) {
+		return "", false
+	}
+	return dir + "/" + pcTranscript, true
+}
+
 // Workspace of a store directory: the parent of .PseudoClaude/sessions, or ""
 // where the directory was configured and lies elsewhere.
 func pcWorkspace(root string) string {

@@ -1,0 +1,103 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/agent-ls/agent-ls/session"
+	"github.com/agent-ls/agent-ls/session/journal"
+)
+
+// Opened is a transcript with the bytes it was read from.
+type Opened struct {
+	Row        Row
+	Format     session.Format
+	Transcript *session.Transcript
+	Revision   session.Revision
+	Size       int64
+	Source     io.ReaderAt // valid until Close
+	Cost       session.Cost
+	From       int64 // offset at which the replay began (Tailed formats)
+	closer     io.Closer
+}
+
+// Close releases the file.
+func (o *Opened) Close() error {
+	if o.closer == nil {
+		return nil
+	}
+	return o.closer.Close()
+}
+
+// LoadOptions of Load.
+type LoadOptions struct {
+	// Resume allows a replay of the part from which the effective
+	// conversation follows, where the format can prove it.
+	Resume bool
+}
+
+// Load reads a transcript. Transcript and Revision are of the same bytes,
+// even while the file grows. Errors: *session.NotFoundError, and those of the
+// disk; damage is in the transcript's findings.
+func (c *Catalog) Load(ctx context.Context, id session.ID, o LoadOptions) (*Opened, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	r, ok := c.snap.Load().byID(id)
+	if !ok {
+		return nil, &session.NotFoundError{What: "session", Name: id.String()}
+	}
+	out := &Opened{Row: r.Row, Format: c.formats[id.Agent]}
+	h, err := c.o.FS.Open(r.Path)
+	if errors.Is(err, fs.ErrNotExist) && r.Empty {
+		out.Source = strings.NewReader("") // not written yet
+	} else if err != nil {
+		return nil, err
+	} else {
+		out.closer = h
+		info, err := h.Stat()
+		if err != nil {
+			return nil, errors.Join(err, h.Close())
+		}
+		out.Size = info.Size
+		out.Source = io.NewSectionReader(h, 0, info.Size)
+	}
+	if err := c.replay(ctx, out, o); err != nil {
+		return nil, errors.Join(err, out.Close())
+	}
+	return out, nil
+}
+
+func (c *Catalog) replay(ctx context.Context, out *Opened, o LoadOptions) error {
+	opt := session.ReadOptions{Options: c.o.Limits}
+	if t, ok := out.Format.(session.Tailed); ok && o.Resume {
+		if off, ok := t.Tail(out.Source, out.Size); ok {
+			opt.From, out.From = off, off
+		}
+	}
+	var err error
+	src := &cancelled{src: out.Source, ctx: ctx}
+	out.Transcript, out.Cost, err = session.Read(out.Format, out.Row.Native, src, opt)
+	if err != nil {
+		return err
+	}
+	out.Revision, err = journal.Revision(out.Source, out.Size)
+	return err
+}
+
+// cancelled is a source that fails when ctx ends: reading a long transcript
+// stops within a window.
+type cancelled struct {
+	src io.ReaderAt
+	ctx context.Context //nolint:containedctx // lives for one read
+}
+
+func (c *cancelled) ReadAt(p []byte, off int64) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.src.ReadAt(p, off)
+}
