@@ -15,7 +15,7 @@ import (
 
 // fastSlots is how many requests that are not slow run at a time. By what they
 // are they end soon, so this bounds the results that wait for room only.
-const fastSlots = 128
+const fastSlots = 64
 
 // A call is a request under way.
 type call struct {

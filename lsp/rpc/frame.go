@@ -150,7 +150,7 @@ func (f *frames) header() (length int64, refused *Error, err error) {
 		lines++
 		name, value, ok := bytes.Cut(line, []byte(":"))
 		if !ok || !isToken(name) {
-			return 0, nil, lost("header line %s has no name and colon", shorten(line))
+			return 0, nil, lost("a line of %d bytes is no header", len(line)) // maybe a piece of a message: not shown
 		}
 		value = bytes.Trim(value, " \t")
 		switch {

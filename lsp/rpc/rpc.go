@@ -39,6 +39,8 @@ const (
 	NDJSON                // one JSON value a line
 )
 
+func (f Framing) String() string { return [...]string{"auto", "lsp", "ndjson"}[f] }
+
 // Codes of the errors that this package itself answers with.
 const (
 	CodeParse            = -32700 // no JSON, or a message that could not be read
