@@ -84,6 +84,7 @@ func (c *Conn) begin(cl *call) (ok bool, refused *Error) {
 // own context and request are recycled: only DetachContext may be derived from.
 func (c *Conn) handle(ctx context.Context, _ *jsonrpc2.Request) (any, error) {
 	cl := c.in.current
+	c.in.current = nil
 	run, cancel := context.WithCancel(jsonrpc2.DetachContext(ctx))
 	defer cancel()
 	c.mu.Lock()

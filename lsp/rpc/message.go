@@ -63,6 +63,7 @@ func (p *parser) reset(frame []byte) {
 // split into messages.
 func (p *parser) parse(frame []byte) (msgs []message, batch bool, fault *Error) {
 	p.reset(frame)
+	defer p.reset(nil) // keeps no frame
 	switch p.dec.PeekKind() {
 	case '{':
 		m, err := p.message(frame)

@@ -40,9 +40,10 @@ func (s *stream) Read(ctx context.Context) (jsonrpc2.Message, int64, error) {
 			}
 			continue
 		}
-		m := &s.members[0]
+		m := s.members[0]
+		s.members[0] = message{} // it may be large, and the next frame far away
 		s.members = s.members[1:]
-		if msg := s.take(ctx, m); msg != nil {
+		if msg := s.take(ctx, &m); msg != nil {
 			return msg, 0, nil // nobody counts these bytes
 		}
 	}
