@@ -126,6 +126,14 @@ type Namer interface {
 	EncodeName(dst []byte, title string, a Append) ([]byte, error)
 }
 
+// Ender is a Format whose agent repeats what a list shows at the end of a
+// transcript, where readers of the tail look for it.
+type Ender interface {
+	Format
+	// EncodeEnd appends those lines to dst: what a writer appends last.
+	EncodeEnd(dst []byte, a Append) ([]byte, error)
+}
+
 // Forker is a Format whose store can fork a session into a new file.
 type Forker interface {
 	Format

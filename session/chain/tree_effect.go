@@ -19,7 +19,7 @@ type state struct {
 	known     bool
 	chain     []int32
 	end       int32           // last entry of the path
-	meta      bool            // the path ends with a Meta turn for want of a better one
+	unsure    bool            // the path ends where it does for want of anything better
 	pin       Pin             // last pin, whether or not its entry is there
 	pinned    bool            // pin's entry is there; it is on the path
 	aside     bool            // the path is a helper's, by an explicit pin
@@ -117,7 +117,7 @@ func (t *tree) quick(i, p int32, f Flags) (session.Effect, bool) {
 		return session.Recorded, s.pin.ID != e.ID && f.Has(Turn) && !f.Has(Meta) &&
 			len(e.ToolResults) == 0 && (e.Group == "" || e.Group != s.group)
 	}
-	if f.Has(Turn|Meta) || s.meta {
+	if f.Has(Turn|Meta) || s.unsure {
 		return 0, false
 	}
 	if t.rules.ByTime && s.end >= 0 && e.Time.Before(t.entries[s.end].Time) {
@@ -231,7 +231,7 @@ func (t *tree) addPin(p Pin) session.Effect {
 	at, there := t.ids[p.ID]
 	there = there && !flagsOf(&t.entries[at]).Has(Link)
 	switch {
-	case !s.known || s.meta:
+	case !s.known || s.unsure:
 	case there && at == s.end && !s.forever:
 		s.pinned, s.forever = true, p.Explicit
 		s.pinInside = s.inGroup != nil
@@ -320,6 +320,7 @@ func (t *tree) restart(r session.Resolution, at tail) {
 			s.open[id] = true
 		}
 	}
+	s.unsure = at.forced
 	if s.end >= 0 {
 		s.aside = !t.rules.Whole && flagsOf(&t.entries[s.end]).Has(Aside)
 		// The path may end below a turn that was not the last candidate of
@@ -327,11 +328,11 @@ func (t *tree) restart(r session.Resolution, at tail) {
 		for k := s.end; k >= 0; k = t.eff[k] {
 			f := flagsOf(&t.entries[k])
 			if f.Has(Turn) {
-				s.meta = f.Has(Meta)
+				s.unsure = s.unsure || f.Has(Meta)
 				break
 			}
 			if boundaryOf(&t.entries[k]) != nil {
-				s.meta = true
+				s.unsure = true
 				break
 			}
 		}

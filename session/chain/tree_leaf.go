@@ -60,6 +60,9 @@ func (r *resolver) choose(leaf string) int32 {
 			if r.flags[i].Has(Link) {
 				return r.par[i]
 			}
+			if kept, ok := r.behind[i]; ok {
+				return kept // what was kept is part of the summary
+			}
 			return i
 		}
 	}
@@ -88,7 +91,9 @@ func (r *resolver) choose(leaf string) int32 {
 		return best.turn // nothing was said after the boundary
 	case best.tip >= 0:
 		return best.tip
-	case pinned:
+	}
+	r.forced = true
+	if pinned {
 		return r.pinAt
 	}
 	// No tip at all: everything is in a cycle. Take the last thing said.

@@ -21,8 +21,10 @@ type resolver struct {
 	pinned []bool  // the pin lies between the entry and near
 	pin    Pin
 	pinAt  int32
+	forced bool // the path ends with an entry that is no tip, for want of one
 
 	bridged map[int32]int32 // entry whose parent is lost to the one it was hung on
+	behind  map[int32]int32 // anchor of a boundary to the last entry kept behind it
 	loops   []int32         // entries at which order cuts a cycle
 	probs   []session.Problem
 }
@@ -32,6 +34,7 @@ type tail struct {
 	end      int32 // last entry of the path, shown or not
 	pinAt    int32
 	explicit bool
+	forced   bool
 }
 
 // resolve works out the conversation that ends with leaf.
@@ -45,7 +48,7 @@ func resolve(rules TreeRules, es []session.Entry, leaf string) (session.Resoluti
 	end := r.choose(leaf)
 	path := r.walk(end)
 	path = r.recover(path)
-	return r.finish(path, end), tail{end: end, pinAt: r.pinAt, explicit: r.pin.Explicit}
+	return r.finish(path, end), tail{end: end, pinAt: r.pinAt, explicit: r.pin.Explicit, forced: r.forced}
 }
 
 // index finds the nodes, the last copy of each, and the pin that counts.
@@ -191,8 +194,8 @@ func (r *resolver) skipLinks() {
 // keep hangs the entries that a boundary kept behind its anchor, and what
 // followed the anchor behind them.
 func (r *resolver) keep() {
-	behind := map[int32]int32{} // anchor to the last entry kept behind it
-	kept := map[int32]int32{}   // kept entry to its anchor
+	r.behind = map[int32]int32{}
+	kept := map[int32]int32{} // kept entry to its anchor
 	budget := 4 * len(r.es)
 	for i := range r.es {
 		b := boundaryOf(&r.es[i])
@@ -213,16 +216,16 @@ func (r *resolver) keep() {
 			kept[k] = anchor
 			up = k
 		}
-		behind[anchor] = up
+		r.behind[anchor] = up
 	}
-	if len(behind) == 0 {
+	if len(r.behind) == 0 {
 		return
 	}
 	for i := range r.es {
 		if !r.live[i] || r.par[i] < 0 {
 			continue
 		}
-		last, ok := behind[r.par[i]]
+		last, ok := r.behind[r.par[i]]
 		if ok && kept[int32(i)] != r.par[i] {
 			r.par[i] = last
 		}

@@ -108,19 +108,11 @@ func caseName(uuid string) string {
 	return string(bytes.TrimLeft(b, "\x00"))
 }
 
-// sdkView is what the SDK shows of our conversation: no words of the program.
+// sdkView is what the SDK shows of our conversation: no words of the program,
+// but also calls and results without their other half.
 func sdkView(tr *session.Transcript) []string {
 	out := []string{}
-	r := tr.Current()
-	hidden := map[int]bool{}
-	for i := range tr.Entries() {
-		// The SDK also shows results without a call.
-		if e := tr.Entries()[i]; r.Excluded[i] == session.DanglingToolCall {
-			hidden[i] = false
-			_ = e
-		}
-	}
-	for _, i := range chainWithDangling(r) {
+	for _, i := range chainWithDangling(tr.Current()) {
 		e := &tr.Entries()[i]
 		if f, _ := e.Mark.(chain.Flags); f.Has(chain.Turn) && !f.Has(chain.Meta) {
 			out = append(out, caseName(e.ID))
@@ -154,10 +146,16 @@ func cut40(s string) string {
 
 // sentView is our conversation as the cases write what the CLI sent:
 // neighbours of one role are one message.
-func sentView(t *testing.T, f session.Format, src io.ReaderAt, tr *session.Transcript) [][]string {
+func sentView(t testing.TB, f session.Format, src io.ReaderAt, tr *session.Transcript) [][]string {
 	t.Helper()
-	var out [][]string
-	for m, err := range session.Messages(f, src, tr, tr.Current()) {
+	return sentBy(t, f, src, tr, tr.Current())
+}
+
+// sentBy is sentView for another leaf.
+func sentBy(t testing.TB, f session.Format, src io.ReaderAt, tr *session.Transcript, r *session.Resolution) [][]string {
+	t.Helper()
+	out := [][]string{}
+	for m, err := range session.Messages(f, src, tr, r) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -196,7 +194,7 @@ func appendSent(out [][]string, msg []string) [][]string {
 // never do: the probe, an answer to an unanswered user, results of calls that
 // have none (with the calls).
 func withoutRepairs(sent [][]string, dangling *session.Dangling) [][]string {
-	var out [][]string
+	out := [][]string{}
 	made := map[string]bool{}
 	if dangling != nil {
 		for _, id := range dangling.ToolUseIDs {
