@@ -57,7 +57,8 @@ type Format interface {
 	// nothing of line.Raw.
 	Decode(dst []Entry, line jsonl.Line) []Entry
 	// Body decodes the content of an entry from its own bytes. It never fails:
-	// what it does not understand becomes Unknown blocks.
+	// what it does not understand becomes Unknown blocks. It keeps nothing of
+	// raw.
 	Body(raw []byte) Body
 	// Replay gives a new Replayer for one transcript. name is the native id of
 	// the session (lines of other sessions are reported).

@@ -154,12 +154,20 @@ func LoadBody(f Format, src io.ReaderAt, e Entry) (Body, error) {
 // LoadRaw reads the bytes of one entry as they stand in the log.
 func LoadRaw(src io.ReaderAt, e Entry) ([]byte, error) {
 	raw := make([]byte, e.Pos.Length)
+	if err := readRaw(src, e, raw); err != nil {
+		return nil, err
+	}
+	return raw, nil
+}
+
+// readRaw fills raw with the bytes of an entry.
+func readRaw(src io.ReaderAt, e Entry, raw []byte) error {
 	n, err := src.ReadAt(raw, e.Pos.Offset)
 	if n == len(raw) {
-		return raw, nil
+		return nil
 	}
 	if err == nil || errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
-	return nil, err
+	return err
 }

@@ -12,27 +12,58 @@ import (
 // follows the longest message. Iteration stops at the first error of src.
 func Messages(f Format, src io.ReaderAt, t *Transcript, r *Resolution) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
-		called, answered := r.pairs(t)
-		for _, group := range r.Groups(t) {
-			m, err := loadMessage(f, src, t, group)
+		var scratch []byte
+		p := NewPlan(f, src, t, r)
+		for i := range p.Len() {
+			m, err := p.Load(i, &scratch)
 			if err != nil {
 				yield(Message{}, err)
 				return
 			}
-			m.Blocks = slices.DeleteFunc(m.Blocks, func(b Block) bool {
-				switch b := b.(type) {
-				case ToolUse:
-					return !answered[b.ID]
-				case ToolResult:
-					return !called[b.UseID]
-				}
-				return false
-			})
 			if len(m.Blocks) > 0 && !yield(m, nil) {
 				return
 			}
 		}
 	}
+}
+
+// Plan knows what each message of a conversation is made of, before any is
+// read. Its parts can be loaded in any order, and by several goroutines.
+type Plan struct {
+	format           Format
+	src              io.ReaderAt
+	t                *Transcript
+	groups           [][]int
+	called, answered map[string]bool
+}
+
+// NewPlan plans the messages of r.
+func NewPlan(f Format, src io.ReaderAt, t *Transcript, r *Resolution) *Plan {
+	p := &Plan{format: f, src: src, t: t, groups: r.Groups(t)}
+	p.called, p.answered = r.pairs(t)
+	return p
+}
+
+// Len is the number of messages, those that turn out empty included.
+func (p *Plan) Len() int { return len(p.groups) }
+
+// Load reads message i. It has no blocks where nothing of it is for a model.
+// scratch is reused from one call to the next.
+func (p *Plan) Load(i int, scratch *[]byte) (Message, error) {
+	m, err := loadMessage(p.format, p.src, p.t, p.groups[i], scratch)
+	if err != nil {
+		return Message{}, err
+	}
+	m.Blocks = slices.DeleteFunc(m.Blocks, func(b Block) bool {
+		switch b := b.(type) {
+		case ToolUse:
+			return !p.answered[b.ID]
+		case ToolResult:
+			return !p.called[b.UseID]
+		}
+		return false
+	})
+	return m, nil
 }
 
 // pairs gives the ids that are called in the conversation, and those that are
@@ -83,15 +114,16 @@ func (r *Resolution) Groups(t *Transcript) [][]int {
 	return out
 }
 
-func loadMessage(f Format, src io.ReaderAt, t *Transcript, group []int) (Message, error) {
+func loadMessage(f Format, src io.ReaderAt, t *Transcript, group []int, scratch *[]byte) (Message, error) {
 	entries := t.Entries()
 	m := Message{Role: entries[group[0]].Role, Entries: make([]string, 0, len(group))}
 	for _, i := range group {
 		e := entries[i]
-		b, err := LoadBody(f, src, e)
-		if err != nil {
+		*scratch = slices.Grow((*scratch)[:0], e.Pos.Length)[:e.Pos.Length]
+		if err := readRaw(src, e, *scratch); err != nil {
 			return Message{}, err
 		}
+		b := f.Body(*scratch)
 		m.Blocks = append(m.Blocks, b.Blocks...)
 		m.Entries = append(m.Entries, e.ID)
 		m.Time = e.Time

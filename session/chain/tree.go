@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"slices"
 	"time"
 
 	"github.com/agent-ls/agent-ls/session"
@@ -86,6 +87,7 @@ type tree struct {
 	entries []session.Entry
 	ids     map[string]int32 // node ids to the last entry that has them
 	eff     []int32          // parent of a node with links skipped, none or lost
+	odd     bool             // ids repeat, or parents stand behind their children or nowhere
 	state   state
 	credit  int
 }
@@ -114,8 +116,9 @@ func boundaryOf(e *session.Entry) *Boundary {
 // Transcript implements session.Replayer.
 func (t *tree) Transcript() *session.Transcript {
 	rules := t.rules
+	known := slices.Clip(t.known())
 	return session.NewTranscript(t.entries, nil, func(es []session.Entry, leaf string) session.Resolution {
-		r, _ := resolve(rules, es, leaf)
+		r, _ := resolve(rules, es, known, leaf)
 		return r
 	})
 }

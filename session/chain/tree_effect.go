@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/agent-ls/agent-ls/session"
@@ -49,6 +50,11 @@ func (t *tree) Add(e session.Entry) session.Effect {
 	if strings.EqualFold(e.Session, t.rules.Session) {
 		e.Session = ""
 	}
+	if len(t.entries) == cap(t.entries) {
+		// append would take a quarter more each time, and copy a long
+		// transcript five times over.
+		t.entries = slices.Grow(t.entries, 64+len(t.entries))
+	}
 	t.entries = append(t.entries, e)
 	t.credit += creditEach
 	f := flagsOf(&e)
@@ -76,6 +82,7 @@ func (t *tree) Add(e session.Entry) session.Effect {
 			t.state.missing[e.Parent] = true
 		}
 	}
+	t.odd = t.odd || again || p == lost || t.state.missing[e.ID]
 	t.eff = append(t.eff, p)
 	if b := boundaryOf(&e); b != nil && b.Anchor != "" {
 		t.state.watch[b.Anchor] = true
@@ -256,13 +263,21 @@ func (t *tree) slow() session.Effect {
 	}
 	t.credit -= cost
 	if !s.known {
-		before, _ := resolve(t.rules, t.entries[:n-1], "")
+		before, _ := resolve(t.rules, t.entries[:n-1], nil, "")
 		s.chain = narrow(before.Chain)
 	}
-	after, at := resolve(t.rules, t.entries, "")
+	after, at := resolve(t.rules, t.entries, t.known(), "")
 	effect := compare(s.chain, after.Chain)
 	t.restart(after, at)
 	return effect
+}
+
+// known gives the parents as resolve takes them.
+func (t *tree) known() []int32 {
+	if t.odd {
+		return nil
+	}
+	return t.eff
 }
 
 // compare tells how one chain became another.

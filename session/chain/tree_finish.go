@@ -69,7 +69,7 @@ func (r *resolver) exclude(res *session.Resolution, path []int32, on []bool) {
 func (r *resolver) history(cut int32) []bool {
 	out := make([]bool, len(r.es))
 	b := boundaryOf(&r.es[cut])
-	at, ok := r.ids[b.Logical]
+	at, ok := r.find(b.Logical)
 	if !ok {
 		at = r.par[cut]
 	}
@@ -87,7 +87,7 @@ func (r *resolver) history(cut int32) []bool {
 		}
 		up := r.par[at]
 		if b := boundaryOf(&r.es[at]); b != nil {
-			if l, ok := r.ids[b.Logical]; ok {
+			if l, ok := r.find(b.Logical); ok {
 				up = l
 			}
 		}
@@ -217,7 +217,7 @@ func (r *resolver) branches(path []int32, on []bool) []session.Branch {
 	told := map[int32]bool{}
 	if len(path) > 0 { // what a boundary summarized is no other branch
 		if b := boundaryOf(&r.es[path[0]]); b != nil {
-			if i, ok := r.ids[b.Logical]; ok {
+			if i, ok := r.find(b.Logical); ok {
 				told[r.near[i]] = true
 			}
 		}

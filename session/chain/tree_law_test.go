@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/agent-ls/agent-ls/session"
@@ -95,6 +96,10 @@ func TestTree_effectsTellTheTruth(t *testing.T) {
 				after := r.Transcript().Current().Chain
 				if want := fresh.Transcript().Current().Chain; !slices.Equal(after, want) {
 					t.Fatalf("entry %d: chain %v, from the start %v", k, after, want)
+				}
+				slow, _ := resolve(rules, fresh.Transcript().Entries(), nil, "")
+				if diff := cmp.Diff(slow, *r.Transcript().Current()); diff != "" {
+					t.Fatalf("entry %d: with all parents looked up again:\n%s%s", k, diff, show(entries[:k+1]))
 				}
 				if want := compare(narrow(before), after); effect != want {
 					t.Fatalf("entry %d: effect %d, truth %d: %v -> %v in\n%s", k, effect, want, before, after, show(entries[:k+1]))

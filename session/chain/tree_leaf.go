@@ -56,7 +56,7 @@ func (r *resolver) tips(yield func(candidate)) {
 // choose finds the entry that the path ends with.
 func (r *resolver) choose(leaf string) int32 {
 	if leaf != "" && leaf != session.LeafNewest {
-		if i, ok := r.ids[leaf]; ok {
+		if i, ok := r.find(leaf); ok {
 			if r.flags[i].Has(Link) {
 				return r.par[i]
 			}

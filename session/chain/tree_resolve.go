@@ -37,11 +37,17 @@ type tail struct {
 	forced   bool
 }
 
-// resolve works out the conversation that ends with leaf.
-func resolve(rules TreeRules, es []session.Entry, leaf string) (session.Resolution, tail) {
+// resolve works out the conversation that ends with leaf. parents are those of
+// the entries where they are known: then no id repeats, and every parent
+// stands before its children.
+func resolve(rules TreeRules, es []session.Entry, parents []int32, leaf string) (session.Resolution, tail) {
 	r := &resolver{rules: rules, es: es, pinAt: none}
-	r.index()
-	r.link()
+	r.index(parents == nil)
+	if parents != nil {
+		r.par = slices.Clone(parents)
+	} else {
+		r.link()
+	}
 	r.keep()
 	r.sort()
 	r.measure()
@@ -52,10 +58,13 @@ func resolve(rules TreeRules, es []session.Entry, leaf string) (session.Resoluti
 }
 
 // index finds the nodes, the last copy of each, and the pin that counts.
-func (r *resolver) index() {
+func (r *resolver) index(all bool) {
 	n := len(r.es)
+	lookups := 0
 	r.flags = make([]Flags, n)
-	r.ids = make(map[string]int32, n)
+	if all {
+		r.ids = make(map[string]int32, n)
+	}
 	r.live = make([]bool, n)
 	for i := range r.es {
 		e := &r.es[i]
@@ -64,21 +73,57 @@ func (r *resolver) index() {
 			f &^= Aside
 		}
 		r.flags[i] = f
+		if b := boundaryOf(e); b != nil {
+			if lookups += 1 + len(b.Kept); b.Anchor != "" {
+				lookups++
+			}
+		}
 		if p, ok := e.Mark.(Pin); ok {
 			r.pin = p
 		}
 		if !f.Has(Node) {
 			continue
 		}
-		if old, ok := r.ids[e.ID]; ok {
-			r.live[old] = false
+		if all {
+			if old, ok := r.ids[e.ID]; ok {
+				r.live[old] = false
+			}
+			r.ids[e.ID] = int32(i)
 		}
-		r.ids[e.ID] = int32(i)
 		r.live[i] = true
 	}
-	if i, ok := r.ids[r.pin.ID]; ok && !r.flags[i].Has(Link) {
+	if !all && lookups > fewLookups {
+		r.ids = make(map[string]int32, n)
+		for i := range r.es {
+			if r.live[i] {
+				r.ids[r.es[i].ID] = int32(i)
+			}
+		}
+	}
+	if i, ok := r.find(r.pin.ID); ok && !r.flags[i].Has(Link) {
 		r.pinAt = i
 	}
+}
+
+// fewLookups is how many ids are looked for one by one. Above it, finding a
+// place for each id first is cheaper, and bounds the work.
+const fewLookups = 8
+
+// find gives the last node with an id.
+func (r *resolver) find(id string) (int32, bool) {
+	if r.ids != nil {
+		i, ok := r.ids[id]
+		return i, ok
+	}
+	if id == "" {
+		return none, false
+	}
+	for i := len(r.es) - 1; i >= 0; i-- {
+		if r.es[i].ID == id && r.flags[i].Has(Node) {
+			return int32(i), true
+		}
+	}
+	return none, false
 }
 
 // link finds the parent of every node, bridging those that are lost and
@@ -202,7 +247,7 @@ func (r *resolver) keep() {
 		if b == nil || !r.live[i] || b.Anchor == "" {
 			continue
 		}
-		anchor, ok := r.ids[b.Anchor]
+		anchor, ok := r.find(b.Anchor)
 		if !ok || r.flags[anchor].Has(Link) {
 			continue
 		}
@@ -213,6 +258,7 @@ func (r *resolver) keep() {
 		up := anchor
 		for _, k := range list {
 			r.par[k] = up
+			delete(r.bridged, k)
 			kept[k] = anchor
 			up = k
 		}
@@ -238,7 +284,7 @@ func (r *resolver) keptBy(b *Boundary, anchor int32, budget *int) []int32 {
 	var list []int32
 	if len(b.Kept) > 0 {
 		for _, id := range b.Kept {
-			k, ok := r.ids[id]
+			k, ok := r.find(id)
 			if !ok || k == anchor || r.flags[k].Has(Link) {
 				return nil
 			}
@@ -246,8 +292,8 @@ func (r *resolver) keptBy(b *Boundary, anchor int32, budget *int) []int32 {
 		}
 		return list
 	}
-	head, ok1 := r.ids[b.Head]
-	at, ok2 := r.ids[b.Tail]
+	head, ok1 := r.find(b.Head)
+	at, ok2 := r.find(b.Tail)
 	if !ok1 || !ok2 || r.flags[head].Has(Link) || r.flags[at].Has(Link) {
 		return nil
 	}

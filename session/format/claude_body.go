@@ -102,7 +102,7 @@ func claudeBlock(typ string, raw []byte, spilled string) session.Block {
 
 func claudeToolUse(raw []byte) session.Block {
 	u := session.ToolUse{}
-	jsonl.Members(raw, func(k, v []byte) bool {
+	jsonl.KnownMembers(raw, func(k, v []byte) bool {
 		switch string(k) {
 		case "id":
 			u.ID = text(v)
@@ -119,7 +119,7 @@ func claudeToolUse(raw []byte) session.Block {
 
 func claudeToolResult(raw []byte, spilled string) session.Block {
 	r := session.ToolResult{Spilled: spilled}
-	jsonl.Members(raw, func(k, v []byte) bool {
+	jsonl.KnownMembers(raw, func(k, v []byte) bool {
 		switch string(k) {
 		case "tool_use_id":
 			r.UseID = text(v)
@@ -128,7 +128,7 @@ func claudeToolResult(raw []byte, spilled string) session.Block {
 		case "content":
 			if s, ok := jsonl.String(v); ok {
 				r.Content = append(r.Content, session.Text{Text: s})
-			} else if v[0] == '[' {
+			} else if len(v) > 0 && v[0] == '[' {
 				// Results do not nest: a result inside one stays as it is.
 				claudeBlocks(v, func(typ string, b []byte) bool {
 					if typ == "tool_result" || typ == "tool_use" {
@@ -148,11 +148,11 @@ func claudeToolResult(raw []byte, spilled string) session.Block {
 
 func claudeImage(raw []byte) session.Block {
 	var im session.Image
-	jsonl.Members(raw, func(k, v []byte) bool {
+	jsonl.KnownMembers(raw, func(k, v []byte) bool {
 		if string(k) != "source" {
 			return true
 		}
-		jsonl.Members(v, func(k, v []byte) bool {
+		jsonl.KnownMembers(v, func(k, v []byte) bool {
 			switch string(k) {
 			case "media_type":
 				im.MIMEType = text(v)
@@ -173,7 +173,7 @@ func claudeImage(raw []byte) session.Block {
 
 func claudeUsage(raw []byte) *session.Usage {
 	u := &session.Usage{Input: -1, Output: -1, CacheRead: -1, CacheWrite: -1, Cost: -1}
-	jsonl.Members(raw, func(k, v []byte) bool {
+	jsonl.KnownMembers(raw, func(k, v []byte) bool {
 		n, ok := jsonl.Int(v)
 		if !ok {
 			return true

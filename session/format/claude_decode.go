@@ -1,6 +1,7 @@
 package format
 
 import (
+	"bytes"
 	"strconv"
 
 	"github.com/agent-ls/agent-ls/session"
@@ -10,7 +11,22 @@ import (
 
 // Decode implements session.Format.
 func (claude) Decode(dst []session.Entry, line jsonl.Line) []session.Entry {
-	return decodeLine(dst, line, claudeRecord, claudeEntry)
+	if !line.Flaw.Has(jsonl.TooLong) {
+		// Nearly every line is one object; then this is the only pass that
+		// validates it.
+		if l, ok := parseClaude(line.Raw); ok {
+			end := len(bytes.TrimRight(line.Raw, " \t\r\n"))
+			start := bytes.IndexByte(line.Raw, '{')
+			return append(dst, l.entry(session.Pos{Line: line.Num, Offset: line.Offset + int64(line.Lead+start), Length: end - start}))
+		}
+	}
+	return decodeLine(dst, line, claudeRecord, func(v []byte, pos session.Pos) session.Entry {
+		l, ok := parseClaude(v)
+		if !ok {
+			return session.Entry{ID: strconv.FormatInt(pos.Offset, 10), Pos: pos, Bad: "not a JSON object"}
+		}
+		return l.entry(pos)
+	})
 }
 
 // claudeRecord tells a record from an object inside one.
@@ -19,17 +35,11 @@ func claudeRecord(v []byte) bool {
 	return ok && l.typ != "" && (len(l.session) > 0 || len(l.uuid) > 0 || claudeBookkeeping[l.typ])
 }
 
-func claudeEntry(v []byte, pos session.Pos) session.Entry {
+// entry makes the envelope of a line.
+func (l *claudeLine) entry(pos session.Pos) session.Entry {
 	e := session.Entry{Pos: pos}
-	l, ok := parseClaude(v)
-	switch {
-	case !ok:
-		e.Bad = "not a JSON object"
-	case l.typ == "":
-		e.Bad = "has no type"
-	}
-	if e.Bad != "" {
-		e.ID = strconv.FormatInt(pos.Offset, 10)
+	if l.typ == "" {
+		e.ID, e.Bad = strconv.FormatInt(pos.Offset, 10), "has no type"
 		return e
 	}
 	e.Type, e.Time = l.typ, stamp(l.stamp)

@@ -167,7 +167,7 @@ type claudeMessage struct {
 }
 
 func parseClaudeMessage(raw []byte) (m claudeMessage) {
-	jsonl.Members(raw, func(k, v []byte) bool {
+	jsonl.KnownMembers(raw, func(k, v []byte) bool {
 		switch string(k) {
 		case "id":
 			m.id = v
@@ -190,9 +190,9 @@ func claudeBlocks(content []byte, visit func(typ string, block []byte) bool) {
 	if len(content) == 0 || content[0] != '[' {
 		return
 	}
-	jsonl.Elements(content, func(b []byte) bool {
+	jsonl.KnownElements(content, func(b []byte) bool {
 		var typ string
-		jsonl.Members(b, func(k, v []byte) bool {
+		jsonl.KnownMembers(b, func(k, v []byte) bool {
 			if string(k) != "type" {
 				return true
 			}
@@ -220,10 +220,11 @@ func blockType(v []byte) string {
 	return s
 }
 
-// field gives one string member of an object.
+// field gives one string member of an object. It may be damaged, since side
+// files are looked at this way too; then the answer is of no use, but safe.
 func field(object []byte, name string) string {
 	s := ""
-	jsonl.Members(object, func(k, v []byte) bool {
+	jsonl.KnownMembers(object, func(k, v []byte) bool {
 		if string(k) != name {
 			return true
 		}

@@ -31,10 +31,13 @@ var toolKinds = map[string]session.ToolKind{
 	"browse": session.ToolFetch, "curl": session.ToolFetch,
 }
 
+// toolSeparators is built once: building it costs more than using it.
+var toolSeparators = strings.NewReplacer("_", "", "-", "", " ", "", ".", "")
+
 // toolFacts tells from its name and arguments what a tool does and which
 // files it touches. args is a JSON value as logged, and may be damaged.
 func toolFacts(name string, args []byte) (session.ToolKind, []session.Location) {
-	key := strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "", ".", "").Replace(name))
+	key := strings.ToLower(toolSeparators.Replace(name))
 	kind := toolKinds[key]
 	var paths []string
 	var line int

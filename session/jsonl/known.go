@@ -1,0 +1,109 @@
+package jsonl
+
+import "bytes"
+
+// KnownMembers is Members for an object that is known to be valid: a part of
+// what Members or Valid have walked already. It looks for quotes only, which
+// is several times faster. On anything else it visits nonsense, but ends.
+func KnownMembers(raw []byte, visit func(key, value []byte) bool) {
+	i := space(raw, 0)
+	if i >= len(raw) || raw[i] != '{' {
+		return
+	}
+	i = space(raw, i+1)
+	for i < len(raw) && raw[i] == '"' {
+		end := knownString(raw, i)
+		key := raw[i+1 : max(i+1, end-1)]
+		i = space(raw, end)
+		if i >= len(raw) || raw[i] != ':' {
+			return
+		}
+		i = space(raw, i+1)
+		end = knownValue(raw, i)
+		if end <= i || !visit(key, raw[i:end]) {
+			return
+		}
+		i = space(raw, end)
+		if i >= len(raw) || raw[i] != ',' {
+			return
+		}
+		i = space(raw, i+1)
+	}
+}
+
+// KnownElements is Elements for an array that is known to be valid.
+func KnownElements(raw []byte, visit func(value []byte) bool) {
+	i := space(raw, 0)
+	if i >= len(raw) || raw[i] != '[' {
+		return
+	}
+	i = space(raw, i+1)
+	for i < len(raw) && raw[i] != ']' {
+		end := knownValue(raw, i)
+		if end <= i || !visit(raw[i:end]) {
+			return
+		}
+		i = space(raw, end)
+		if i >= len(raw) || raw[i] != ',' {
+			return
+		}
+		i = space(raw, i+1)
+	}
+}
+
+// knownString gives the index behind the string whose opening quote is b[i].
+func knownString(b []byte, i int) int {
+	for i++; i < len(b); {
+		j := bytes.IndexByte(b[i:], '"')
+		if j < 0 {
+			return len(b)
+		}
+		end := i + j
+		// A quote behind an odd number of backslashes is escaped.
+		k := end
+		for k > i && b[k-1] == '\\' {
+			k--
+		}
+		i = end + 1
+		if (end-k)%2 == 0 {
+			return i
+		}
+	}
+	return len(b)
+}
+
+// knownValue gives the index behind the value that begins at b[i].
+func knownValue(b []byte, i int) int {
+	if i >= len(b) {
+		return len(b)
+	}
+	switch b[i] {
+	case '"':
+		return knownString(b, i)
+	case '{', '[':
+		depth := 0
+		for i < len(b) {
+			switch b[i] {
+			case '"':
+				i = knownString(b, i)
+				continue
+			case '{', '[':
+				depth++
+			case '}', ']':
+				if depth--; depth == 0 {
+					return i + 1
+				}
+			}
+			i++
+		}
+		return len(b)
+	}
+	for i < len(b) {
+		switch b[i] {
+		case ',', '}', ']', ' ', '\n', '\t', '\r':
+			return i
+		}
+		i++
+	}
+	return len(b)
+}
