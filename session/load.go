@@ -57,6 +57,9 @@ func (l *Loader) Add(line jsonl.Line) Effect {
 	return effect
 }
 
+// Added gives the entries of the line added last, until the next Add.
+func (l *Loader) Added() []Entry { return l.scratch }
+
 // Cost is what the lines added so far took; Bytes is the caller's to know.
 func (l *Loader) Cost() Cost { return l.cost }
 
