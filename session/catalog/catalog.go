@@ -63,6 +63,8 @@ type known struct {
 	id   vfs.FileID
 	size int64
 	mod  time.Time
+	// pending: the transcript is still to come, and its absence says nothing.
+	pending bool
 }
 
 // Open makes a catalog; it reads no store.
@@ -171,12 +173,20 @@ func (c *Catalog) canonical(path string) string {
 	return filepath.Join(c.canonical(dir), filepath.Base(path))
 }
 
-// Configure changes roots and enabled agents, and scans what is new.
-func (c *Catalog) Configure(ctx context.Context, roots map[string][]string, disabled map[string]bool) (Change, error) {
+// SetStores changes the configured roots and the agents that are switched
+// off. It counts from the next Scan or Reroot on.
+func (c *Catalog) SetStores(roots map[string][]string, disabled map[string]bool) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.env.Roots, c.off = roots, disabled
-	c.mu.Unlock()
-	return c.reroot(ctx)
+}
+
+// Expect sets the workspaces without looking at them; the next Scan does.
+func (c *Catalog) Expect(dirs []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.env.Workspaces = slices.Clone(dirs)
+	c.findRoots()
 }
 
 // SetWorkspaces replaces the open workspaces. Roots that are new are scanned
@@ -185,7 +195,7 @@ func (c *Catalog) SetWorkspaces(ctx context.Context, dirs []string) (Change, err
 	c.mu.Lock()
 	c.env.Workspaces = slices.Clone(dirs)
 	c.mu.Unlock()
-	return c.reroot(ctx)
+	return c.Reroot(ctx)
 }
 
 // Workspaces gives the open workspaces.
@@ -206,14 +216,14 @@ func (c *Catalog) AddWorkspace(ctx context.Context, dir string) (change Change, 
 	c.env.Workspaces = append(slices.Clone(c.env.Workspaces), dir)
 	n := len(c.roots)
 	c.mu.Unlock()
-	change, err = c.reroot(ctx)
+	change, err = c.Reroot(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return change, len(c.roots) != n, err
 }
 
-// reroot finds the roots again, scans new ones and drops the rows of old ones.
-func (c *Catalog) reroot(ctx context.Context) (Change, error) {
+// Reroot finds the roots again, scans new ones and drops the rows of old ones.
+func (c *Catalog) Reroot(ctx context.Context) (Change, error) {
 	c.mu.Lock()
 	old := c.roots
 	c.findRoots()

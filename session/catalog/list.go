@@ -311,3 +311,18 @@ func fold(s string) string {
 		return least
 	}, s)
 }
+
+// Matcher makes the test whether a row is selected by q.
+func (s *Snapshot) Matcher(q Query) func(Row) bool {
+	match := s.matcher(q)
+	return func(r Row) bool {
+		if own, ok := s.byID(r.ID); ok && own.Revision == r.Revision {
+			return match(own)
+		}
+		one := &row{Row: r, own: r.Session}
+		if r.CWD != "" {
+			one.cwdKey = pathKey(r.CWD)
+		}
+		return match(one)
+	}
+}

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,6 +157,9 @@ func (c *Catalog) scanDir(ctx context.Context, r StoreRoot, dir string, progress
 // vanished makes sure that a transcript is gone, and not only made after the
 // walk had passed.
 func (c *Catalog) vanished(k *known, path string) bool {
+	if k.pending {
+		return false
+	}
 	if _, err := c.o.FS.Stat(path); err == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errNotDir) {
 		return false
 	}
@@ -184,6 +188,9 @@ func (c *Catalog) expected(agent, root, path string) (f session.Lazy, rel string
 func (c *Catalog) walk(ctx context.Context, r StoreRoot, dir string, visit func(find) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if s, ok := r.Format.(session.Scoped); ok && !s.Enter(cmp.Or(dir, ".")) {
+		return nil
 	}
 	abs := filepath.Join(r.Root.Dir, filepath.FromSlash(dir))
 	list, err := c.o.FS.ReadDir(abs)
@@ -299,7 +306,7 @@ func (c *Catalog) unchangedTo(path string, old *known) bool {
 
 func (c *Catalog) revision(f find) session.Revision {
 	if !f.exists {
-		rev, _ := journal.Revision(strings.NewReader(""), 0) // reading nothing cannot fail
+		rev, _ := journal.Revision(nothing{}, 0) // reading nothing cannot fail
 		return rev
 	}
 	h, err := c.o.FS.Open(f.path)
@@ -384,7 +391,7 @@ func (c *Catalog) refreshOne(r StoreRoot, rel string, force bool) (Change, error
 		if _, _, ok := c.expected(r.Format.Name(), r.Root.Dir, f.path); !ok {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			if _, ok := c.known[f.path]; !ok {
+			if k, ok := c.known[f.path]; !ok || k.pending {
 				return Change{}, nil
 			}
 			return c.publish(nil, []string{f.path}), nil
