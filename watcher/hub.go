@@ -265,3 +265,6 @@ func (h *Hub) wait(ctx context.Context, id session.ID, offset int64, settle bool
 	}
 	return r.err
 }
+
+// SetPoll says how directories are watched; it counts before Run only.
+func (h *Hub) SetPoll(p Poll) { h.o.Poll = p }
