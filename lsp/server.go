@@ -250,6 +250,15 @@ func (s *Server) lookup(name, uri string) (catalog.Row, error) {
 // find is lookup that waits for the first scan before it says "not found".
 func (s *Server) find(ctx context.Context, name, uri string) (catalog.Row, error) {
 	row, err := s.lookup(name, uri)
+	if err == nil && row.WriterPID != 0 {
+		// Nothing tells that a lock was released or that a process has ended.
+		change, err := s.o.Catalog.Refresh(ctx, row.Path)
+		if err != nil {
+			return row, err
+		}
+		s.publish(ctx, change)
+		return s.lookup(row.ID.String(), "")
+	}
 	if err == nil || !isNotFound(err) {
 		return row, err
 	}
