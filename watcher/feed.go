@@ -3,7 +3,6 @@ package watcher
 import (
 	"context"
 	"errors"
-	"io"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -12,7 +11,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/agent-ls/agent-ls/session"
-	"github.com/agent-ls/agent-ls/session/journal"
 	"github.com/agent-ls/agent-ls/session/jsonl"
 	"github.com/agent-ls/agent-ls/session/vfs"
 )
@@ -96,7 +94,7 @@ func (f *feed) run(ctx context.Context) {
 		}
 	}
 	f.replay = newReplay(f)
-	f.revise(0)
+	f.revise()
 	var verify lazyTimer
 	defer verify.stop()
 	for {
@@ -159,7 +157,7 @@ func (f *feed) digest(g Growth) error {
 	back := f.gone
 	if f.tail.src != f.src {
 		reset = f.adopt()
-		f.revise(0)
+		f.revise()
 	}
 	f.info = g.Info
 	from := f.replay.len()
@@ -168,8 +166,8 @@ func (f *feed) digest(g Growth) error {
 		f.replay.rewind()
 	}
 	if g.Reason != Unchanged {
-		f.revise(g.Info.Size)
 		err = f.replay.more()
+		f.revise()
 		if r := f.replay.rebuilt; r.at >= from && from > 0 && reset == "" {
 			reset = r.reason
 		}
@@ -203,14 +201,10 @@ func (f *feed) adopt() (reset string) {
 	return reset
 }
 
-// revise finds the revision of the first size bytes. If the file is shorter by
-// now there is a hint to come.
-func (f *feed) revise(size int64) {
-	var src io.ReaderAt = noSource{}
-	if f.src != nil {
-		src = f.src
-	}
-	if rev, err := journal.Revision(src, size); err == nil {
+// revise finds the revision. If the file is shorter by now there is a hint to
+// come.
+func (f *feed) revise() {
+	if rev, err := f.tail.Revision(); err == nil {
 		f.revision = rev
 	}
 }
@@ -238,17 +232,25 @@ func (f *feed) update(from int, reset string) *Update {
 func (f *feed) publish(from int, reset string) {
 	u := f.update(from, reset)
 	f.now.Store(u)
-	kept := f.subs[:0]
+	f.prune()
 	for _, s := range f.subs {
+		mine := *u
+		if mine.From = from + s.skip(u); reset == "" && mine.From > from && mine.From == u.Transcript.Len() {
+			continue // nothing but what he had
+		}
+		f.put(s, mine)
+	}
+}
+
+// prune forgets those who have left.
+func (f *feed) prune() {
+	f.subs = slices.DeleteFunc(f.subs, func(s *Subscription) bool {
 		if isClosed(s.done) {
 			s.drain()
-			continue
+			return true
 		}
-		f.put(s, *u)
-		kept = append(kept, s)
-	}
-	clear(f.subs[len(kept):])
-	f.subs = kept
+		return false
+	})
 }
 
 func (f *feed) put(s *Subscription, u Update) {
@@ -265,31 +267,37 @@ func (f *feed) subscribe(s *Subscription, after string) error {
 	if err := f.look(f.tail.Next); err != nil && f.src == nil {
 		return err
 	}
-	from, reset := f.place(after)
+	from, reset, known := f.place(after)
+	s.known = known
 	if f.now.Load() == nil {
 		f.now.Store(f.update(from, ""))
 	}
+	f.prune()
 	f.subs = append(f.subs, s)
 	f.put(s, *f.update(from, reset))
 	return nil
 }
 
 // place finds the first entry behind after, and whether one who has read up to
-// there has to begin again.
-func (f *feed) place(after string) (from int, reset string) {
+// there has to begin again. A reader of a file at rest takes a last line that
+// lacks only its line feed, the feed does not: known are entries that such a
+// reader has, and that are still to come here.
+func (f *feed) place(after string) (from int, reset string, known []session.Entry) {
 	t := f.replay.transcript()
 	switch after {
 	case "":
-		return 0, ""
+		return 0, "", nil
 	case "end":
-		return t.Len(), ""
+		return t.Len(), "", nil
 	}
 	if i, ok := t.Index(after); ok {
 		from = i + 1
+	} else if known = f.replay.unfinished(after); known != nil {
+		from = t.Len()
 	} else if off, err := strconv.ParseInt(after, 10, 64); err != nil || off < 0 {
-		return 0, Rewritten.String()
+		return 0, Rewritten.String(), nil
 	} else if off > f.info.Size {
-		return 0, Truncated.String()
+		return 0, Truncated.String(), nil
 	} else {
 		from, _ = slices.BinarySearchFunc(t.Entries(), off, func(e session.Entry, off int64) int {
 			if e.Pos.End() <= off {
@@ -299,9 +307,9 @@ func (f *feed) place(after string) (from int, reset string) {
 		})
 	}
 	if r := f.replay.rebuilt; from > 0 && r.at >= from {
-		return 0, r.reason
+		return 0, r.reason, nil
 	}
-	return from, ""
+	return from, "", known
 }
 
 // sync answers w when its offset was published, at once if it is.

@@ -10,6 +10,7 @@ import (
 // replay is the content of one file as far as it was read.
 type replay struct {
 	tail    *Tail
+	format  session.Format
 	limits  jsonl.Options
 	lines   *jsonl.Reader
 	loader  *session.Loader
@@ -29,6 +30,7 @@ type rebuilt struct {
 func newReplay(f *feed) *replay {
 	r := &replay{
 		tail:    f.tail,
+		format:  f.format,
 		limits:  f.limits,
 		lines:   jsonl.NewReader(f.tail, 0, 1, f.limits),
 		loader:  session.NewLoader(f.format, f.id.Native),
@@ -75,6 +77,23 @@ func (r *replay) add(line jsonl.Line) {
 // rewind forgets what was read of an unfinished line, and an error.
 func (r *replay) rewind() {
 	r.lines = jsonl.NewReader(r.tail, r.lines.Offset(), r.lines.Num(), r.limits)
+}
+
+// unfinished gives the entries, up to that of id, of a last line that lacks
+// only its line feed; nil if id is not among them.
+func (r *replay) unfinished(id string) []session.Entry {
+	line := r.lines.Pending()
+	if line.Length == 0 || line.Flaw.Has(jsonl.TooLong) || !jsonl.Valid(line.Raw) {
+		return nil
+	}
+	line.Flaw &^= jsonl.Torn
+	entries := r.format.Decode(nil, line)
+	for i := range entries {
+		if entries[i].ID == id {
+			return entries[:i+1]
+		}
+	}
+	return nil
 }
 
 func (r *replay) len() int                        { return r.shown.Len() }

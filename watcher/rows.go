@@ -35,7 +35,7 @@ func (h *Hub) refresh(ctx context.Context, work <-chan rowWork) {
 			err    error
 		)
 		if w.scan {
-			change, err = h.sessions.Scan(ctx, nil)
+			change, err = h.scan(ctx)
 		} else {
 			change, err = h.sessions.Refresh(ctx, slices.Collect(maps.Keys(w.paths))...)
 		}
@@ -51,6 +51,28 @@ func (h *Hub) refresh(ctx context.Context, work <-chan rowWork) {
 			return
 		}
 	}
+}
+
+// scan tells list watchers of rows as they are found, and gives the rest.
+func (h *Hub) scan(ctx context.Context) (catalog.Change, error) {
+	told := make(map[session.ID]bool)
+	change, err := h.sessions.Scan(ctx, func(c catalog.Change) {
+		for _, rows := range [][]catalog.Row{c.Added, c.Updated} {
+			for i := range rows {
+				told[rows[i].ID] = true
+			}
+		}
+		for _, id := range c.Removed {
+			told[id] = true
+		}
+		_ = h.Publish(ctx, c) // ctx ends the scan too
+	})
+	isTold := func(r catalog.Row) bool { return told[r.ID] }
+	return catalog.Change{
+		Added:   slices.DeleteFunc(slices.Clone(change.Added), isTold),
+		Updated: slices.DeleteFunc(slices.Clone(change.Updated), isTold),
+		Removed: slices.DeleteFunc(slices.Clone(change.Removed), func(id session.ID) bool { return told[id] }),
+	}, err
 }
 
 // Publish gives the list watchers a change that the caller has brought about

@@ -32,7 +32,8 @@ import (
 //	truncate FILE SIZE
 //	replace FILE WORD...   another file with these lines gets the name
 //	mv FROM TO, rm PATH, mkdir DIR, ln TARGET NAME (a symbolic link)
-//	sub NAME FILE [AFTER]  subscribe to the session at FILE as NAME
+//	sub NAME FILE [AFTER [HAD]]  subscribe to the session at FILE as NAME, which
+//	                       has HAD entries of an unfinished last line already
 //	unsub NAME
 //	list                   follow the list
 //	await +ID -ID...       wait for changes of the list
@@ -69,6 +70,7 @@ type follower struct {
 	id    session.ID
 	path  string
 	base  int // entries before the place at which it began
+	had   int // entries behind base that it had from elsewhere
 	words []string
 	gone  bool
 	seen  bool // the file was there when the runner looked
@@ -282,7 +284,13 @@ func (s *script) command(args []string) {
 		if len(args) > 3 {
 			after = strings.Trim(arg(3), `"`)
 		}
-		s.subscribe(arg(1), arg(2), after)
+		had := 0
+		if len(args) > 4 {
+			n, err := strconv.Atoi(args[4])
+			s.must(err)
+			had = n
+		}
+		s.subscribe(arg(1), arg(2), after, had)
 	case "unsub":
 		s.mu.Lock()
 		f := s.subs[arg(1)]
@@ -354,7 +362,7 @@ func (s *script) quiet() {
 	}
 }
 
-func (s *script) subscribe(name, file, after string) {
+func (s *script) subscribe(name, file, after string, had int) {
 	path := s.path(file)
 	row, ok := s.cat.row(path)
 	if !ok {
@@ -362,7 +370,7 @@ func (s *script) subscribe(name, file, after string) {
 	}
 	sub, err := s.hub.SubscribeFile(s.t.Context(), row.ID, path, after)
 	s.must(err)
-	f := &follower{sub: sub, id: row.ID, path: path, base: -1, line: -1, done: make(chan struct{})}
+	f := &follower{sub: sub, id: row.ID, path: path, base: -1, had: had, line: -1, done: make(chan struct{})}
 	s.mu.Lock()
 	s.subs[name] = f
 	s.mu.Unlock()
@@ -392,10 +400,13 @@ func (s *script) heard(name string, f *follower, u Update) {
 	}
 	if u.Reset != "" {
 		out += " " + u.Reset
-		f.words, f.base = nil, 0
+		f.words, f.base, f.had = nil, 0, 0
 		if u.From != 0 {
 			s.t.Errorf("reset from entry %d", u.From)
 		}
+	}
+	if len(u.Transcript.Entries()) > u.From {
+		f.base, f.had = f.base+f.had, 0
 	}
 	if at := f.base + len(f.words); u.From != at {
 		s.t.Errorf("update of %s from entry %d, want %d", name, u.From, at)
@@ -503,7 +514,7 @@ func (s *script) settle(line string) {
 			if f.seen && there == f.gone {
 				return false
 			}
-			if there && !slices.Equal(f.words, words[min(f.base, len(words)):]) {
+			if there && !slices.Equal(f.words, words[min(f.base+f.had, len(words)):]) {
 				return false
 			}
 		}

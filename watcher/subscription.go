@@ -48,6 +48,7 @@ type Subscription struct {
 	hub   <-chan struct{} // closed when the Hub has ended
 	once  sync.Once
 	leave func()
+	known []session.Entry // the reader has them, the feed not yet; the feed's
 }
 
 // parcel is what is in a mailbox: an update, the hold on its source, and whom
@@ -130,6 +131,24 @@ func (s *Subscription) put(p parcel) {
 	s.box <- p
 }
 
+// skip counts the new entries of u that the reader had before they were whole.
+func (s *Subscription) skip(u *Update) int {
+	known := s.known
+	if s.known = nil; len(known) == 0 || u.Reset != "" {
+		return 0
+	}
+	fresh := u.Transcript.Entries()[u.From:]
+	if len(fresh) == 0 {
+		s.known = known
+		return 0
+	}
+	same := func(a, b session.Entry) bool { return a.ID == b.ID && a.Pos == b.Pos }
+	if len(fresh) < len(known) || !slices.EqualFunc(known, fresh[:len(known)], same) {
+		return 0 // the line was finished otherwise
+	}
+	return len(known)
+}
+
 // drain is for the feed, after the reader has left.
 func (s *Subscription) drain() {
 	select {
@@ -155,7 +174,9 @@ func fold(old, p parcel) parcel {
 		old.src.release()
 	}
 	p.settled = settled
-	p.From = min(p.From, old.From)
+	if old.From < old.Transcript.Len() {
+		p.From = min(p.From, old.From)
+	}
 	if p.Reset == "" {
 		p.Reset = old.Reset
 	}

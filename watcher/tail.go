@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/agent-ls/agent-ls/session"
+	"github.com/agent-ls/agent-ls/session/journal"
 	"github.com/agent-ls/agent-ls/session/vfs"
 )
 
@@ -49,9 +51,13 @@ type Growth struct {
 	Info   vfs.Info // zero for Removed
 }
 
-// fingerprintSize is how much in front of the growth is compared, on each
-// growth, with what was read there before.
-const fingerprintSize = 1 << 10
+// edgeSize is how much of both ends is kept in memory: as much as a revision
+// looks at. Of it, fingerprintSize bytes in front of a growth are compared, on
+// each growth, with what the file has there.
+const (
+	edgeSize        = 4 << 10
+	fingerprintSize = 1 << 10
+)
 
 // Tail follows one file by name: Next says what became of it, ReadAt gives the
 // bytes there were at that time. A reader of lines on top of it (jsonl.Reader)
@@ -73,6 +79,7 @@ type Tail struct {
 	read    int64  // ... up to here have been read, in order
 	kept    int64  // up to here they were made use of
 	sum     uint32 // of those bytes
+	head    []byte // the first of them, if start is the start of the file
 	last    []byte // the newest of the bytes in front of read
 	absent  bool   // Removed was said
 	suspect bool
@@ -114,7 +121,7 @@ func (t *Tail) Next() (Growth, error) {
 	if same && info.Size == t.read {
 		return Growth{Unchanged, info}, nil
 	}
-	if ok, err := t.holds(t.read, t.last); err != nil {
+	if ok, err := t.holds(t.read, t.last[max(0, len(t.last)-fingerprintSize):]); err != nil {
 		return Growth{}, err
 	} else if !ok {
 		if ok, err := t.undo(info); ok || err != nil {
@@ -197,14 +204,39 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func (t *Tail) note(b []byte) {
 	t.read += int64(len(b))
 	t.sum = crc32.Update(t.sum, castagnoli, b)
-	if len(b) >= fingerprintSize {
-		t.last = append(t.last[:0], b[len(b)-fingerprintSize:]...)
+	if rest := edgeSize - len(t.head); rest > 0 && int64(len(t.head)) == t.read-int64(len(b)) {
+		t.head = append(t.head, b[:min(rest, len(b))]...)
+	}
+	if len(b) >= edgeSize {
+		t.last = append(t.last[:0], b[len(b)-edgeSize:]...)
 		return
 	}
-	if over := len(t.last) + len(b) - fingerprintSize; over > 0 {
+	if over := len(t.last) + len(b) - edgeSize; over > 0 {
 		t.last = append(t.last[:0], t.last[over:]...)
 	}
 	t.last = append(t.last, b...)
+}
+
+// Revision is that of the file as it was at the last look. Where it was read up
+// to its end it costs no reading.
+func (t *Tail) Revision() (session.Revision, error) {
+	if t.src == nil {
+		return journal.Revision(bytes.NewReader(nil), 0)
+	}
+	return journal.Revision((*edges)(t), t.info.Size)
+}
+
+// edges reads the ends of a file from memory.
+type edges Tail
+
+func (e *edges) ReadAt(p []byte, off int64) (int, error) {
+	switch end := off + int64(len(p)); {
+	case end <= int64(len(e.head)):
+		return copy(p, e.head[off:]), nil
+	case end == e.read && len(p) <= len(e.last):
+		return copy(p, e.last[len(e.last)-len(p):]), nil
+	}
+	return e.src.file.ReadAt(p, off)
 }
 
 // Keep says that what lies in front of off was made use of, and what was read
@@ -228,15 +260,16 @@ func (t *Tail) undo(info vfs.Info) (bool, error) {
 	if t.read <= t.kept || info.Size < t.kept {
 		return false, nil
 	}
-	front := t.last[:max(0, len(t.last)-int(min(t.read-t.kept, fingerprintSize)))]
+	front := t.last[:max(0, len(t.last)-int(min(t.read-t.kept, edgeSize)))]
 	if len(front) == 0 && t.kept > t.start {
 		return false, nil // the unfinished line is long: nothing to compare with
 	}
-	if ok, err := t.holds(t.kept, front); !ok || err != nil {
+	if ok, err := t.holds(t.kept, front[max(0, len(front)-fingerprintSize):]); !ok || err != nil {
 		return false, err
 	}
 	t.info, t.suspect = info, false
 	t.start, t.read, t.sum, t.last = t.kept, t.kept, 0, front
+	t.head = t.head[:min(int64(len(t.head)), t.kept)]
 	return true, nil
 }
 
@@ -296,7 +329,7 @@ func (t *Tail) forget() {
 	if t.src != nil {
 		t.src.release()
 	}
-	*t = Tail{fs: t.fs, path: t.path, stop: t.stop, last: t.last[:0]}
+	*t = Tail{fs: t.fs, path: t.path, stop: t.stop, head: t.head[:0], last: t.last[:0]}
 }
 
 // checksum is that of the bytes of src from start to end; io.EOF if there are

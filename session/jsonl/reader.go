@@ -26,6 +26,7 @@ type Reader struct {
 	base int64
 	pos  int
 	seen int
+	full bool // the last read found more than it had room for
 
 	// far is set while the line under way is longer than the window: its
 	// bytes are not kept, and next is the offset up to which they were
@@ -110,17 +111,29 @@ func (r *Reader) fill() bool {
 		r.base += int64(r.pos)
 		r.buf, r.seen, r.pos = r.buf[:n], r.seen-r.pos, 0
 	}
-	// Twice the window, so that a line shorter than the window always fits.
-	if size := 2 * r.opt.Window; cap(r.buf) < size {
-		grown := make([]byte, len(r.buf), size)
+	// Twice the window in the end, so that a line shorter than the window
+	// always fits; until then as much as there is to read.
+	if size := cap(r.buf); size == 0 || r.full && size < 2*r.opt.Window {
+		grown := make([]byte, len(r.buf), min(2*r.opt.Window, max(firstBuffer, 4*size)))
 		copy(grown, r.buf)
 		r.buf = grown
 	}
 	old := len(r.buf)
-	n := r.readAt(r.buf[old:min(cap(r.buf), old+r.opt.Window)], r.base+int64(old))
-	r.buf = r.buf[:old+n]
+	space := min(cap(r.buf)-old, r.opt.Window)
+	n := r.readAt(r.buf[old:old+space], r.base+int64(old))
+	r.buf, r.full = r.buf[:old+n], n == space
+	if n == 0 && old == 0 && cap(r.buf) > idleBuffer {
+		r.buf = nil // whoever follows a file waits most of the time
+	}
 	return n > 0
 }
+
+// firstBuffer is what a Reader begins with, and idleBuffer what it keeps at the
+// end of the source where there is no unfinished line.
+const (
+	firstBuffer = 8 << 10
+	idleBuffer  = 64 << 10
+)
 
 // readAt reads what is there by now; an error of the source is kept.
 func (r *Reader) readAt(p []byte, off int64) int {
