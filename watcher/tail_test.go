@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -195,9 +194,6 @@ func TestTail(t *testing.T) {
 			func(d *tailed) { d.must(os.Remove(d.path)); d.write("two\n") },
 			func(d *tailed) {},
 		}, []string{"grown: one", "error", "replaced:", "grown: two"}},
-		{"a pipe that nobody writes to", "one\n", 0, []func(*tailed){
-			func(d *tailed) { d.must(os.Remove(d.path)); d.must(syscall.Mkfifo(d.path, 0o644)) },
-		}, []string{"grown: one", "error"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
