@@ -97,7 +97,7 @@ func (s *Server) unfollow(id session.ID) {
 // read, Notify waits, later updates fold in the subscription, and nothing
 // grows here.
 func (s *Server) forward(ctx context.Context, sub *watcher.Subscription, u watcher.Update, limit int) {
-	f := &forwarder{s: s, limit: limit, sent: u.From}
+	f := &forwarder{s: s, limit: limit}
 	initial := true
 	for {
 		err := f.update(ctx, u, initial)
@@ -122,16 +122,23 @@ func (s *Server) forward(ctx context.Context, sub *watcher.Subscription, u watch
 type forwarder struct {
 	s     *Server
 	limit int
-	sent  int   // entries of the transcript that it has
-	open  []int // of these, those that were excluded and may come to count
-	bytes int64 // of the transcript up to there
+	open  []int // entries that it has which may still come to count
+}
+
+// lag is about how many bytes an update would send.
+func (f *forwarder) lag(u watcher.Update) int64 {
+	var n int64
+	for _, e := range u.Transcript.Entries()[u.From:] {
+		if e.Bad == "" {
+			n += int64(min(e.Pos.Length, f.limit))
+		}
+	}
+	return n
 }
 
 // update sends one update, in several messages where it is long.
 func (f *forwarder) update(ctx context.Context, u watcher.Update, initial bool) error {
 	key := u.ID.String()
-	lag := u.Offset - f.bytes
-	f.bytes = u.Offset
 	switch {
 	case u.Removed:
 		u.Reset, u.From = "removed", u.Transcript.Len()
@@ -141,7 +148,7 @@ func (f *forwarder) update(ctx context.Context, u watcher.Update, initial bool) 
 		u.From = 0
 	case u.Reset != "":
 		u.From = u.Transcript.Len()
-	case !initial && lag > overrunBytes:
+	case !initial && f.lag(u) > overrunBytes:
 		u.Reset, u.From = "overrun", u.Transcript.Len()
 	}
 	r := u.Transcript.Current()
@@ -195,7 +202,7 @@ func (f *forwarder) update(ctx context.Context, u watcher.Update, initial bool) 
 			return err
 		}
 	}
-	f.open, f.sent = open, u.Transcript.Len()
+	f.open = open
 	if len(msg.Entries) > 0 || msg.Reset != "" {
 		return flush()
 	}

@@ -103,8 +103,7 @@ type local struct {
 }
 
 // connect starts a server for the commands of the command line: an editor in
-// the same process. The first scan has ended when it returns, unless follow
-// is nil-safe work that does not need it.
+// the same process. The first scan has ended when it returns.
 func (r *run) connect(notify func(string, []byte), workspaces ...string) (*local, error) {
 	a, err := r.newApp(workspaces...)
 	if err != nil {
@@ -137,10 +136,13 @@ func (r *run) connect(notify func(string, []byte), workspaces ...string) (*local
 
 // done ends the connection and the server, which writes what is queued.
 func (l *local) done(ctx context.Context) error {
-	ctx = context.WithoutCancel(ctx) // an interrupt must not lose what was accepted
-	err := l.close(ctx)
+	interrupted := ctx.Err() != nil // then the server has ended by itself
+	err := l.close(context.WithoutCancel(ctx))
 	if serr := <-l.served; serr != nil && !errors.Is(serr, context.Canceled) {
 		return serr
+	}
+	if interrupted {
+		return nil
 	}
 	return err
 }
