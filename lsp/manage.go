@@ -222,5 +222,10 @@ func (s *Server) fork(ctx context.Context, p wire.ForkParams) (_ any, err error)
 	}
 	s.publish(ctx, change)
 	made, _ = s.o.Catalog.Snapshot().Get(made.ID)
+	if _, ok := s.formatOf(row.ID).(session.Namer); !ok && title != "" {
+		if made, err = s.annotate(ctx, made.ID, func(n catalog.Note) catalog.Note { n.Title = title; return n }); err != nil {
+			return nil, err
+		}
+	}
 	return wire.ForkResult{Session: s.wire(made), Report: wire.ForkReport{Entries: len(decodeLines(s.formatOf(row.ID), lines, 0))}}, nil
 }

@@ -34,6 +34,7 @@ var layers = map[string][]string{
 	"lsp/wire":             {"go.lsp.dev/protocol", "go.lsp.dev/uri", "github.com/go-json-experiment/json"},
 	"lsp/rpc":              {"go.lsp.dev/jsonrpc2", "go.uber.org/zap", "github.com/go-json-experiment/json"},
 	"lsp":                  {"session", "session/jsonl", "session/journal", "session/catalog", "watcher", "lsp/wire", "lsp/rpc", "go.lsp.dev/protocol", "go.lsp.dev/uri", "go.uber.org/zap", "github.com/go-json-experiment/json"},
+	"lsp/lsptest":          {"lsp", "lsp/wire", "lsp/rpc"},
 	"cmd/agent-ls":         {"*"},
 }
 

@@ -46,8 +46,7 @@ type StoreConfig struct {
 
 // WatchConfig of the watcher.
 type WatchConfig struct {
-	DebounceMs int    `json:"debounceMs,omitzero"`
-	Poll       string `json:"poll,omitempty"`
+	Poll string `json:"poll,omitempty"`
 }
 
 // LogConfig of the log.

@@ -23,7 +23,6 @@ type ListParams struct {
 	Limit              *int           `json:"limit,omitempty"`
 	Cursor             string         `json:"cursor,omitempty"`
 	PartialResultToken jsontext.Value `json:"partialResultToken,omitempty"`
-	WorkDoneToken      jsontext.Value `json:"workDoneToken,omitempty"`
 }
 
 // ListResult of session/list.

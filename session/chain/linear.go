@@ -152,8 +152,28 @@ func (l *linear) Transcript() *session.Transcript {
 		if leaf == "" || leaf == session.LeafNewest {
 			return s.resolve(entries)
 		}
+		if r, ok := s.upTo(entries, leaf); ok {
+			return r
+		}
 		return replayTo(entries, leaf)
 	})
+}
+
+// upTo is the present conversation up to the entry leaf, if it is part of it.
+func (s *linearState) upTo(entries []session.Entry, leaf string) (session.Resolution, bool) {
+	k := slices.IndexFunc(s.eff, func(i int) bool { return entries[i].ID == leaf })
+	if k < 0 {
+		return session.Resolution{}, false
+	}
+	l := &linear{entries: entries, linearState: linearState{last: -1, mark: s.mark, partial: s.partial}}
+	for _, i := range s.eff[:k+1] {
+		l.message(i)
+	}
+	r := l.resolve(entries)
+	for _, i := range s.eff[k+1:] {
+		r.Excluded[i] = session.RolledBack
+	}
+	return r, true
 }
 
 // replayTo is the conversation as it was when the entry leaf was the last one.

@@ -259,3 +259,41 @@ func pcIncomplete(entries []session.Entry) bool {
 	}
 	return n < m.Count
 }
+
+// EncodeFork implements session.Forker: the effective messages up to at, each
+// as it was but for our own marks. The store has no place for a title.
+func (f pseudoClaude) EncodeFork(dst []byte, _, at, _ string, a session.Append, load func(session.Entry) ([]byte, error)) ([]byte, error) {
+	r, err := a.Transcript.Resolve(at)
+	if err != nil {
+		return nil, err
+	}
+	var lines []pcOut
+	for _, i := range r.Chain {
+		raw, err := load(a.Transcript.Entries()[i])
+		if err != nil {
+			return nil, err
+		}
+		l, bad := pcParse(raw)
+		if bad != "" {
+			return nil, fmt.Errorf("entry %s: %s", a.Transcript.Entries()[i].ID, bad)
+		}
+		out := pcOut{Type: "message", Role: l.role, TS: l.ts, Model: l.model}
+		out.Content, _ = jsonl.String(l.content)
+		for _, c := range l.calls {
+			args := c.args
+			if len(args) == 0 {
+				args = []byte("null")
+			}
+			out.ToolCalls = append(out.ToolCalls, pcOutUse{ID: c.id, Name: c.name, Arguments: args})
+		}
+		if l.result != nil {
+			out.ToolResult = &pcOutRes{CallID: l.result.callID, Name: l.result.name, IsError: l.result.isError}
+			out.ToolResult.Content, _ = jsonl.String(l.result.content)
+		}
+		lines = append(lines, out)
+	}
+	if len(lines) == 0 {
+		return nil, &session.InvalidError{Field: "at", Value: at, Why: "no message comes before it"}
+	}
+	return pcEncode(dst, lines)
+}
