@@ -120,10 +120,16 @@ func (l *claudeLine) turn(e *session.Entry) chain.Flags {
 	if l.typ == "assistant" {
 		e.Role, e.Group = session.Assistant, text(m.id)
 	}
-	if len(m.content) == 0 || m.content[0] != '[' {
-		return f | chain.Mixed
+	return f | claudeCalls(e, m.content)
+}
+
+// claudeCalls collects the calls and results of a message, and tells whether
+// it holds anything else.
+func claudeCalls(e *session.Entry, content []byte) (mixed chain.Flags) {
+	if len(content) == 0 || content[0] != '[' {
+		return chain.Mixed
 	}
-	claudeBlocks(m.content, func(typ string, b []byte) bool {
+	claudeBlocks(content, func(typ string, b []byte) bool {
 		switch {
 		case typ == "tool_use" && e.Role == session.Assistant:
 			e.ToolUses = append(e.ToolUses, field(b, "id"))
@@ -131,11 +137,11 @@ func (l *claudeLine) turn(e *session.Entry) chain.Flags {
 			e.Role = session.Tool
 			e.ToolResults = append(e.ToolResults, field(b, "tool_use_id"))
 		default:
-			f |= chain.Mixed
+			mixed = chain.Mixed
 		}
 		return true
 	})
-	return f
+	return mixed
 }
 
 // boundary decodes a compact boundary and what was kept over it.

@@ -103,6 +103,9 @@ func TestClaude_appendThenResume(t *testing.T) {
 		if diff := cmp.Diff(withTurn(old.sent(t, "")), grown.sent(t, "")); diff != "" {
 			t.Errorf("%s: append:\n%s", c.Case, diff)
 		}
+		if len(old.data) > 1<<20 {
+			continue // once is enough for these
+		}
 		for _, i := range old.tr.Current().Chain {
 			at := old.tr.Entries()[i]
 			if at.Type != "user" && at.Type != "assistant" {
@@ -129,7 +132,7 @@ func TestClaude_fork(t *testing.T) {
 		old := openClaude(t, native, store[p].Data)
 		leaves := []string{""}
 		for _, i := range old.tr.Current().Chain {
-			if e := old.tr.Entries()[i]; e.Type == "user" || e.Type == "assistant" {
+			if e := old.tr.Entries()[i]; len(old.data) < 1<<20 && (e.Type == "user" || e.Type == "assistant") {
 				leaves = append(leaves, e.ID)
 			}
 		}
