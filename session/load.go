@@ -43,16 +43,21 @@ func NewLoader(f Format, native string) *Loader {
 // Add takes the next line and says what it did to the effective conversation.
 // It keeps nothing of line.Raw.
 func (l *Loader) Add(line jsonl.Line) Effect {
+	l.scratch = l.format.Decode(l.scratch[:0], line)
+	return l.AddDecoded(line, l.scratch)
+}
+
+// AddDecoded is Add for a line that the format has decoded already.
+func (l *Loader) AddDecoded(line jsonl.Line, entries []Entry) Effect {
 	l.cost.Lines++
 	l.cost.LongestLine = max(l.cost.LongestLine, line.Length)
 	if line.Flaw.Has(jsonl.TooLong) {
 		l.cost.Skipped += line.Length
 	}
-	l.scratch = l.format.Decode(l.scratch[:0], line)
-	l.inspect(line, l.scratch)
+	l.inspect(line, entries)
 	effect := Recorded
-	for i := range l.scratch {
-		effect = max(effect, l.replay.Add(l.scratch[i]))
+	for i := range entries {
+		effect = max(effect, l.replay.Add(entries[i]))
 	}
 	return effect
 }

@@ -15,9 +15,7 @@ func (claude) Decode(dst []session.Entry, line jsonl.Line) []session.Entry {
 		// Nearly every line is one object; then this is the only pass that
 		// validates it.
 		if l, ok := parseClaude(line.Raw); ok {
-			end := len(bytes.TrimRight(line.Raw, " \t\r\n"))
-			start := bytes.IndexByte(line.Raw, '{')
-			return append(dst, l.entry(session.Pos{Line: line.Num, Offset: line.Offset + int64(line.Lead+start), Length: end - start}))
+			return append(dst, l.entry(objectPos(line)))
 		}
 	}
 	return decodeLine(dst, line, claudeRecord, func(v []byte, pos session.Pos) session.Entry {
@@ -33,6 +31,13 @@ func (claude) Decode(dst []session.Entry, line jsonl.Line) []session.Entry {
 func claudeRecord(v []byte) bool {
 	l, ok := parseClaude(v)
 	return ok && l.typ != "" && (len(l.session) > 0 || len(l.uuid) > 0 || claudeBookkeeping[l.typ])
+}
+
+// objectPos is where the only object of a line stands.
+func objectPos(line jsonl.Line) session.Pos {
+	end := len(bytes.TrimRight(line.Raw, " \t\r\n"))
+	start := bytes.IndexByte(line.Raw, '{')
+	return session.Pos{Line: line.Num, Offset: line.Offset + int64(line.Lead+start), Length: end - start}
 }
 
 // entry makes the envelope of a line.

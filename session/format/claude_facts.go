@@ -15,6 +15,7 @@ type claudeFacts struct {
 	FirstCWD, LastCWD string
 	Created, Updated  time.Time
 	Entrypoint        string // of the first line that has one
+	ForkedFrom        string // session that the first line of the conversation was copied from
 	Prompt, Command   string // first prompt, and first command without one
 	Title             string // given by the user; an empty one takes it back
 	AITitle           string
@@ -44,15 +45,20 @@ func (c *claudeFacts) add(raw []byte) {
 		}
 		return
 	}
+	c.take(&l)
+}
+
+// take takes in one line that was taken apart.
+func (c *claudeFacts) take(l *claudeLine) {
 	if c.Whole {
 		l.sidechain = false
 	}
-	c.state(&l)
+	c.state(l)
 	switch l.typ {
 	case "user", "assistant", "attachment", "system", "progress":
-		c.conversation(&l)
+		c.conversation(l)
 	case "custom-title", "ai-title", "tag":
-		c.title(&l)
+		c.title(l)
 	case "summary":
 		c.Summary = text(l.old)
 	case "last-prompt":
@@ -101,6 +107,9 @@ func (c *claudeFacts) conversation(l *claudeLine) {
 	if l.sidechain || l.team {
 		c.Aside = true
 		return
+	}
+	if !c.Main && len(l.forked) > 0 {
+		c.ForkedFrom = field(l.forked, "sessionId")
 	}
 	c.Main = true
 	if l.typ != "user" && l.typ != "assistant" {
@@ -185,6 +194,9 @@ func (c *claudeFacts) row(s *session.Session, side string) {
 		}
 	}
 	s.Empty = !c.Turns
+	if c.ForkedFrom != "" {
+		s.Kind, s.Parent = session.Fork, session.ID{Agent: claudeName, Native: c.ForkedFrom}
+	}
 }
 
 // status is what the log alone shows: a call that waits, or a turn that ended.

@@ -16,7 +16,7 @@ type claudeLine struct {
 	message, content, toolResult         []byte
 	logical, compact, leaf               []byte
 	customTitle, aiTitle, tag, old, last []byte
-	requestID                            []byte
+	forked, requestID                    []byte
 }
 
 // parseClaude takes the object raw apart; ok is false if it is none.
@@ -68,6 +68,8 @@ func (l *claudeLine) member(k, v []byte) {
 		l.content = v
 	case "toolUseResult":
 		l.toolResult = v
+	case "forkedFrom":
+		l.forked = v
 	case "requestId":
 		l.requestID = v
 	case "logicalParentUuid":

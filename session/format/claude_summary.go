@@ -20,8 +20,8 @@ import (
 // stand there are found, the tail, and between them only where a title is
 // still wanted, looking for its words and decoding nothing else.
 const (
-	claudeWhole = 64 << 10 // up to this size all is read, and messages are counted
-	claudeHead  = 16 << 20 // where the search for a first prompt is given up
+	claudeWhole = 256 << 10 // up to this size all is read, and messages are counted
+	claudeHead  = 16 << 20  // where the search for a first prompt is given up
 	claudeTail  = 64 << 10
 )
 
@@ -112,7 +112,16 @@ func (f claude) whole(src io.ReaderAt, s *session.Session) (claudeFacts, error) 
 	_, c.Facts.Whole = claudeParent(s.Native)
 	l := session.NewLoader(f, s.Native)
 	r := jsonl.NewReader(src, 0, 1, jsonl.Options{MaxLine: summaryMaxLine})
+	var scratch []session.Entry
 	for line := range r.Lines() {
+		if parsed, ok := parseClaude(line.Raw); ok && parsed.typ != "" {
+			sidechain := parsed.sidechain
+			c.Facts.take(&parsed)
+			parsed.sidechain = sidechain
+			scratch = append(scratch[:0], parsed.entry(objectPos(line)))
+			l.AddDecoded(line, scratch)
+			continue
+		}
 		l.Add(line)
 		c.Facts.line(line.Raw)
 	}
