@@ -23,6 +23,7 @@ type state struct {
 	unsure    bool            // the path ends where it does for want of anything better
 	pin       Pin             // last pin, whether or not its entry is there
 	pinned    bool            // pin's entry is there; it is on the path
+	beside    bool            // the chain ends with what was recovered beside the path
 	aside     bool            // the path is a helper's, by an explicit pin
 	odd       map[string]bool // calls that were left out, though not answered by now
 	forever   bool            // an explicit pin: nothing added below it counts
@@ -127,6 +128,9 @@ func (t *tree) quick(i, p int32, f Flags) (session.Effect, bool) {
 	if f.Has(Turn|Meta) || s.unsure {
 		return 0, false
 	}
+	if s.beside && len(e.ToolResults) > 0 {
+		return 0, false // results go before what was said to them
+	}
 	if t.rules.ByTime && s.end >= 0 && e.Time.Before(t.entries[s.end].Time) {
 		return 0, false
 	}
@@ -192,6 +196,7 @@ func (t *tree) extend(i int32, f Flags) (session.Effect, bool) {
 			s.made[id], s.open[id] = true, true
 		}
 	}
+	s.beside = false
 	s.chain = append(s.chain, i)
 	return session.Extended, true
 }
@@ -338,6 +343,7 @@ func (t *tree) restart(r session.Resolution, at tail) {
 	s.unsure = at.forced
 	if s.end >= 0 {
 		s.aside = !t.rules.Whole && flagsOf(&t.entries[s.end]).Has(Aside)
+		s.beside = len(s.chain) > 0 && s.chain[len(s.chain)-1] != s.end
 		// The path may end below a turn that was not the last candidate of
 		// the first class; then what hangs on it need not extend it.
 		for k := s.end; k >= 0; k = t.eff[k] {

@@ -43,7 +43,7 @@ type claudeCaseInfo struct {
 	HasCWD                                       bool
 }
 
-func loadClaudeCases(t *testing.T) []claudeCase {
+func loadClaudeCases(t testing.TB) []claudeCase {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(claudeCases, "expected.json"))
 	if err != nil {
@@ -58,7 +58,7 @@ func loadClaudeCases(t *testing.T) []claudeCase {
 
 // claudeCaseStore puts the files of a case into a store and gives the path of
 // its transcript.
-func claudeCaseStore(t *testing.T, name string) (fstest.MapFS, string) {
+func claudeCaseStore(t testing.TB, name string) (fstest.MapFS, string) {
 	t.Helper()
 	dir := filepath.Join(claudeCases, name)
 	store := fstest.MapFS{}

@@ -24,7 +24,7 @@ const (
 // earlier one, no pin on one, no boundary that kept one which was not found.
 // It takes two things for granted that only reading everything could tell: that
 // no line further up than the slack hangs on one behind the boundary, and that
-// an id comes again only with a copy of its line.
+// no line behind it repeats the id of one that is.
 func (f claude) Tail(src io.ReaderAt, size int64) (off int64, ok bool) {
 	limit := size
 	for range claudeTries {

@@ -16,7 +16,7 @@ import (
 
 // logGen writes transcripts as the agent does, with everything that can
 // happen to one on the way. A line names lines before it only, and an id comes
-// again only with its line.
+// again only with its line, and not over a boundary.
 type logGen struct {
 	t     *rapid.T
 	b     bytes.Buffer
@@ -147,6 +147,7 @@ func (g *logGen) compact(tip string) string {
 	if rapid.IntRange(0, 5).Draw(g.t, "hangs") == 0 {
 		parent = tip
 	}
+	g.lines = nil
 	b := g.node("system", parent, `"subtype":"compact_boundary","logicalParentUuid":`+quotedOrNull(tip)+`,"compactMetadata":{`+meta+`}`)
 	if rapid.IntRange(0, 5).Draw(g.t, "crash") == 0 {
 		g.n++ // the summary had its id already
