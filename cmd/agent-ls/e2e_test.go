@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rogpeppe/go-internal/testscript"
+
 	"github.com/agent-ls/agent-ls/session"
 	"github.com/agent-ls/agent-ls/session/store"
 )
@@ -39,17 +41,21 @@ var binary = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
-	switch os.Getenv("AGENT_LS_TEST_CHILD") {
-	case "writer":
+	if os.Getenv("AGENT_LS_TEST_CHILD") == "writer" {
 		os.Exit(writerChild())
-	case "main":
-		main() // exits
 	}
-	code := m.Run()
+	testscript.Main(cleaner{m}, map[string]func(){"agent-ls": main})
+}
+
+// cleaner removes the binary when the tests have run.
+type cleaner struct{ *testing.M }
+
+func (c cleaner) Run() int {
+	code := c.M.Run()
 	if path, err := binary(); err == nil && builtBinary {
 		_ = os.RemoveAll(filepath.Dir(path))
 	}
-	os.Exit(code)
+	return code
 }
 
 // builtBinary is set when a test has asked for the binary.

@@ -12,7 +12,7 @@ type newCmd struct {
 	jsonFlag
 	Agent string `default:"pseudoclaude" help:"Agent in whose store the session is made."`
 	CWD   string `name:"cwd" type:"path" placeholder:"DIR" help:"Working directory of the session (default: this directory)."`
-	Model string `help:"Model that the session begins with."`
+	Model string `kong:"-"` // for record, which goes on in the same process
 	Title string `help:"Title of the session."`
 }
 
@@ -20,8 +20,8 @@ func (*newCmd) Help() string {
 	return `The transcript appears with the first message.
 
 Example:
-  id=$(agent-ls new --model my-model)
-  agent-ls append "$id" --text "hello"`
+  id=$(agent-ls new --title 'a plan')
+  agent-ls append "$id" --text hello`
 }
 
 func (c *newCmd) Run(r *run) (err error) {
@@ -69,6 +69,7 @@ type appendCmd struct {
 	Text   string `short:"t" xor:"what" help:"Text of the message."`
 	Role   string `enum:"user,assistant,tool" default:"user" help:"Who speaks in --text: ${enum}."`
 	File   string `short:"f" xor:"what" placeholder:"FILE" help:"Messages as JSON: one object or an array of them; - is stdin."`
+	Model  string `help:"Model of the message."`
 	Parent string `placeholder:"ENTRY" help:"Go on from an earlier entry instead of the last one."`
 	Expect string `placeholder:"REVISION" help:"Refuse if the transcript is no longer at this revision."`
 	Force  bool   `help:"Append although a live process owns the session."`
@@ -131,7 +132,11 @@ type appended struct {
 func (c *appendCmd) messages(r *run) ([]json.RawMessage, error) {
 	switch {
 	case c.Text != "":
-		b, err := json.Marshal(map[string]string{"role": c.Role, "content": c.Text})
+		m := map[string]string{"role": c.Role, "content": c.Text}
+		if c.Model != "" {
+			m["model"] = c.Model
+		}
+		b, err := json.Marshal(m)
 		return []json.RawMessage{b}, err
 	case c.File != "":
 		in, err := r.input(c.File)
