@@ -263,6 +263,7 @@ func (r *resolver) keep() {
 			up = k
 		}
 		r.behind[anchor] = up
+		r.par[i] = none // else what was kept could hang below itself
 	}
 	if len(r.behind) == 0 {
 		return

@@ -10,12 +10,12 @@ import (
 	"github.com/agent-ls/agent-ls/session"
 )
 
-// bigClaude makes a transcript of about 108 MB in 80,000 lines; with boundary
+// bigClaude makes a transcript with lines of about 1,450 bytes; with boundary
 // the last compaction is 400 lines from its end.
-func bigClaude(boundary bool) []byte {
-	const lines, native = 80_000, "11111111-1111-4111-8111-111111111111"
+func bigClaude(lines int, boundary bool) []byte {
+	const native = "11111111-1111-4111-8111-111111111111"
 	var b bytes.Buffer
-	b.Grow(112 << 20)
+	b.Grow(lines * 1500)
 	prose := strings.Repeat("The quick brown fox jumps over the lazy dog, and \\\"quotes\\\" it.\\n", 20)
 	id := func(i int) string { return fmt.Sprintf("%08x-0000-4000-8000-000000000000", i) }
 	env := func(i int) string {
@@ -44,9 +44,11 @@ func bigClaude(boundary bool) []byte {
 	return b.Bytes()
 }
 
+// BenchmarkClaude_resume compares reading 80,000 lines (118 MB) for resuming
+// with the floor of looking at every byte once, in the same run.
 func BenchmarkClaude_resume(b *testing.B) {
 	for _, boundary := range []bool{false, true} {
-		data := bigClaude(boundary)
+		data := bigClaude(80_000, boundary)
 		var f claude
 		name := fmt.Sprintf("boundary=%v/", boundary)
 		b.Run(name+"floor", func(b *testing.B) {
@@ -84,6 +86,36 @@ func BenchmarkClaude_resume(b *testing.B) {
 				b.Fatal(err)
 			}
 			for b.Loop() {
+				n := 0
+				for _, err := range session.Messages(f, src, tr, tr.Current()) {
+					if err != nil {
+						b.Fatal(err)
+					}
+					n++
+				}
+				if n < 200 {
+					b.Fatal(n)
+				}
+			}
+		})
+		if !boundary {
+			continue
+		}
+		b.Run(name+"from-the-end", func(b *testing.B) {
+			b.SetBytes(int64(len(data)))
+			b.ReportAllocs()
+			// A pin is behind the boundary, as the agent writes one each turn.
+			data := append(data[:len(data):len(data)], `{"type":"last-prompt","leafUuid":"`+claudeNoPin+`","explicit":true}`+"\n"...)
+			src := bytes.NewReader(data)
+			for b.Loop() {
+				off, ok := f.Tail(src, int64(len(data)))
+				if !ok {
+					b.Fatal("not offered")
+				}
+				tr, _, err := session.Read(f, claudeID, src, session.ReadOptions{From: off})
+				if err != nil {
+					b.Fatal(err)
+				}
 				n := 0
 				for _, err := range session.Messages(f, src, tr, tr.Current()) {
 					if err != nil {

@@ -103,6 +103,11 @@ func selfContained(t *session.Transcript, start int64) bool {
 	if len(r.Chain) == 0 || entries[r.Chain[0]].Pos.Offset != start {
 		return false
 	}
+	for _, p := range r.Problems {
+		if p.Code == session.Cycle {
+			return false
+		}
+	}
 	ids, named := map[string]int{}, map[string]bool{}
 	for i := range entries {
 		if isNode(&entries[i]) {
