@@ -41,11 +41,17 @@ var binary = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
-	if os.Getenv("AGENT_LS_TEST_CHILD") == "writer" {
+	switch os.Getenv("AGENT_LS_TEST_CHILD") {
+	case "writer":
 		os.Exit(writerChild())
+	case "floor":
+		os.Exit(floorChild())
 	}
 	testscript.Main(cleaner{m}, map[string]func(){"agent-ls": main})
 }
+
+// floorChild is set where there is inotify.
+var floorChild = func() int { return exitUsage }
 
 // cleaner removes the binary when the tests have run.
 type cleaner struct{ *testing.M }
@@ -103,7 +109,7 @@ type server struct {
 	paused chan struct{} // while it is full, nothing is read
 }
 
-func startServer(t *testing.T, ws string, args ...string) *server {
+func startServer(t testing.TB, ws string, args ...string) *server {
 	t.Helper()
 	path, err := binary()
 	if err != nil {
@@ -157,7 +163,7 @@ func (g gate) Read(p []byte) (int, error) {
 }
 
 // do calls and decodes; any error ends the test.
-func (s *server) do(t *testing.T, method string, params, result any) {
+func (s *server) do(t testing.TB, method string, params, result any) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -167,7 +173,7 @@ func (s *server) do(t *testing.T, method string, params, result any) {
 }
 
 // newSession makes a session with one message and gives its id and transcript.
-func newSession(t *testing.T, ws string) (id, path string) {
+func newSession(t testing.TB, ws string) (id, path string) {
 	t.Helper()
 	c, err := store.NewContext(ws, store.Options{Clock: systemClock{}})
 	if err != nil {
