@@ -170,6 +170,27 @@ type Scoped interface {
 	Enter(dir string) bool
 }
 
+// Registry is a Format whose agent keeps a register of its live processes
+// inside the store. The catalog puts it over the rows, so that the end of a
+// process shows without a change of the transcript; Summarize leaves it out.
+type Registry interface {
+	Format
+	// Registers reports whether the file at path (below the root) is part of
+	// the register.
+	Registers(path string) bool
+	// Live gives the processes of the register that run, as far as root.Alive
+	// tells. Entries that cannot be read are left out.
+	Live(root Root) []Live
+}
+
+// Live is a process that has a session open.
+type Live struct {
+	Native string // id of the session; its case does not matter
+	PID    int
+	Since  Time   // zero where it is not recorded
+	Status Status // StatusUnknown where the register does not tell
+}
+
 // Replayer folds entries, in file order, into a transcript. It is not safe
 // for concurrent use; the transcripts it gives are.
 type Replayer interface {

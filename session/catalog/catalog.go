@@ -42,30 +42,49 @@ type Options struct {
 type Catalog struct {
 	o       Options
 	formats map[string]session.Format
+	agents  map[string]uint8 // a small number for each format
+	epoch   int64            // of this process, for cursors
 	snap    atomic.Pointer[Snapshot]
+	looks   atomic.Uint64 // numbers given to looks at transcripts
 	scanned chan struct{}
 	once    sync.Once
 
-	mu    sync.Mutex // guards what follows; no reader of snapshots takes it
-	env   session.Env
-	off   map[string]bool
-	roots []StoreRoot
-	known map[string]*known       // by path of the transcript
-	ids   map[session.ID][]string // paths of transcripts that claim an id
-	notes *overlay.Store
-	cwds  map[string]bool // directories looked for: whether they are missing
+	mu     sync.Mutex // guards what follows; no reader of snapshots takes it
+	env    session.Env
+	off    map[string]bool
+	roots  []StoreRoot
+	known  map[string]known        // by path of the transcript
+	rivals map[session.ID][]string // paths, where several transcripts have one id
+	notes  *overlay.Store
+	places places
+	live   map[liveKey]session.Live
+	free   []uint32 // slots without a row, below slots
+	slots  uint32
 }
 
 // known is what the catalog remembers of one transcript.
 type known struct {
-	row  *row
-	dir  string
-	id   vfs.FileID
-	size int64
-	mod  time.Time
+	row   *row // nil where the file is no session
+	agent string
+	dir   string // the root
+	stamp stamp
+	look  uint64 // number of the look that found this; later ones win
 	// pending: the transcript is still to come, and its absence says nothing.
 	pending bool
+	failed  bool // it could not be read, and is to be tried again
 }
+
+// stamp tells whether a file is as it was.
+type stamp struct {
+	id   vfs.FileID
+	size int64
+	mod  int64 // Unix nanoseconds
+}
+
+func stampOf(i vfs.Info) stamp { return stamp{i.ID, i.Size, i.ModTime.UnixNano()} }
+
+// liveKey names a session in the registers of live processes.
+type liveKey struct{ agent, root, native string } // native in lower case
 
 // Open makes a catalog; it reads no store.
 func Open(o Options) (*Catalog, error) {
@@ -73,20 +92,23 @@ func Open(o Options) (*Catalog, error) {
 		o.Report = func(error) {}
 	}
 	c := &Catalog{
-		o: o, formats: map[string]session.Format{}, scanned: make(chan struct{}),
-		env: o.Env, off: o.Disabled, known: map[string]*known{}, ids: map[session.ID][]string{},
-		notes: overlay.New(o.FS, o.StateDir), cwds: map[string]bool{},
+		o: o, formats: map[string]session.Format{}, agents: map[string]uint8{}, scanned: make(chan struct{}),
+		env: o.Env, off: o.Disabled, known: map[string]known{}, rivals: map[session.ID][]string{},
+		notes: overlay.New(o.FS, o.StateDir), places: newPlaces(), live: map[liveKey]session.Live{},
 	}
-	for _, f := range o.Formats {
-		c.formats[f.Name()] = f
+	if o.Clock != nil {
+		c.epoch = o.Clock.Now().UnixNano()
 	}
-	if _, err := c.notes.Load(); err != nil {
+	for i, f := range o.Formats {
+		c.formats[f.Name()], c.agents[f.Name()] = f, uint8(i)
+	}
+	if _, err := c.notes.Load(context.Background()); err != nil {
 		o.Report(err)
 	}
 	c.mu.Lock()
 	c.findRoots()
 	c.mu.Unlock()
-	c.snap.Store(&Snapshot{catalog: c})
+	c.snap.Store(&Snapshot{catalog: c, places: c.places})
 	return c, nil
 }
 
@@ -238,17 +260,28 @@ func (c *Catalog) Reroot(ctx context.Context) (Change, error) {
 			fresh = append(fresh, r)
 		}
 	}
-	var gone []string
-	for path, k := range c.known {
-		if !slices.ContainsFunc(c.roots, func(r StoreRoot) bool { return r.Root.Dir == k.dir && r.Format.Name() == k.row.Agent }) {
-			gone = append(gone, path)
-		}
-	}
-	change := c.publish(nil, gone)
+	change := c.dropRoots()
 	c.mu.Unlock()
 	more, err := c.scan(ctx, fresh, nil)
 	change.add(more)
 	return change, err
+}
+
+// dropRoots removes the rows of roots that are there no more; c.mu is held.
+func (c *Catalog) dropRoots() Change {
+	type root struct{ agent, dir string }
+	have := map[root]bool{}
+	for _, r := range c.roots {
+		have[root{r.Format.Name(), r.Root.Dir}] = true
+	}
+	var p patch
+	num := c.looks.Add(1)
+	for path, k := range c.known {
+		if !have[root{k.agent, k.dir}] {
+			p.gone = append(p.gone, goneLook{path, num})
+		}
+	}
+	return c.publish(p)
 }
 
 // Resolve tells which session a path belongs to, as transcript or as side file.
@@ -292,38 +325,46 @@ func below(dir, path string) (rel string, ok bool) {
 	return filepath.ToSlash(rest), ok
 }
 
+// noteWait is how long an annotation waits for another process that writes.
+const noteWait = 2 * time.Second
+
 // Annotate changes what the user said about a session and publishes the new
 // row. edit gets the present note and returns the new one; it may be called
-// again with what another process wrote.
+// again with what another process wrote. Errors: *session.NotFoundError,
+// *session.LockedError when another process keeps the notes locked, and those
+// of the disk.
 func (c *Catalog) Annotate(ctx context.Context, id session.ID, edit func(Note) Note) (Row, Change, error) {
+	ctx, cancel := context.WithTimeout(ctx, noteWait)
+	defer cancel()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	old, ok := c.snap.Load().byID(id)
+	old, _, ok := c.snap.Load().find(id)
 	if !ok {
 		return Row{}, Change{}, &session.NotFoundError{What: "session", Name: id.String()}
 	}
 	if _, err := c.notes.Edit(ctx, id, edit); err != nil {
 		return Row{}, Change{}, err
 	}
-	change := c.publish([]*known{c.known[old.Path]}, nil)
-	r, _ := c.snap.Load().byID(id)
-	return r.Row, change, nil
+	change := c.publish(patch{again: []string{old.Path}})
+	r, _ := c.snap.Load().Get(id)
+	return r, change, nil
 }
 
 // Note is what the user said about a session.
 type Note = overlay.Note
 
 // reload reads notes that another process wrote; c.mu is held.
-func (c *Catalog) reload() Change {
-	ids, err := c.notes.Load()
+func (c *Catalog) reload(ctx context.Context) Change {
+	ids, err := c.notes.Load(ctx)
 	if err != nil {
 		c.o.Report(err)
 	}
-	var again []*known
+	var p patch
+	snap := c.snap.Load()
 	for _, id := range ids {
-		if r, ok := c.snap.Load().byID(id); ok {
-			again = append(again, c.known[r.Path])
+		if r, _, ok := snap.find(id); ok {
+			p.again = append(p.again, r.Path)
 		}
 	}
-	return c.publish(again, nil)
+	return c.publish(p)
 }

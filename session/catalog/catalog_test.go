@@ -291,26 +291,6 @@ func mustCursor(t *testing.T, c *Catalog) string {
 	return p.Next
 }
 
-func TestMerge_isSort(t *testing.T) {
-	mk := func(n string, at int64) *row {
-		r := &row{}
-		r.ID, r.UpdatedAt = session.ID{Agent: "a", Native: n}, time.Unix(at, 0)
-		return r
-	}
-	var list []*row
-	for i := range 200 {
-		in := []*row{mk(fmt.Sprint("n", i), int64(i*7919%101)), mk(fmt.Sprint("m", i), int64(i*104729%89))}
-		var out []*row
-		if i > 3 {
-			out = []*row{list[i%len(list)]}
-		}
-		list = merge(list, out, in, byUpdated)
-		if len(list) != 2*(i+1)-max(0, i-3) || !slices.IsSortedFunc(list, byUpdated) {
-			t.Fatalf("step %d: %d rows, sorted %v", i, len(list), slices.IsSortedFunc(list, byUpdated))
-		}
-	}
-}
-
 func TestScope(t *testing.T) {
 	top := t.TempDir()
 	top, err := filepath.EvalSymlinks(top)
@@ -333,6 +313,8 @@ func TestScope(t *testing.T) {
 	repo, tree := mkdir("repo"), mkdir("tree")
 	mkdir("repo/.git/worktrees/tree")
 	mkdir("repo/sub")
+	write("repo/.git/HEAD", "ref: refs/heads/main\n")
+	mkdir("repo/sub/.git") // empty: not a repository
 	write("repo/.git/worktrees/tree/gitdir", filepath.Join(tree, ".git")+"\n")
 	write("repo/.git/worktrees/tree/commondir", "../..\n")
 	write("tree/.git", "gitdir: "+filepath.Join(repo, ".git/worktrees/tree")+"\n")
@@ -352,6 +334,8 @@ func TestScope(t *testing.T) {
 		{repo, Exact, repo, true},
 		{repo + "/", Exact, repo, true},
 		{filepath.Join(top, "link"), Exact, repo, true},
+		{repo, Exact, filepath.Join(top, "link"), true},
+		{repo, Subtree, filepath.Join(top, "link", "sub"), true},
 		{repo, Exact, filepath.Join(repo, "sub"), false},
 		{repo, Subtree, filepath.Join(repo, "sub"), true},
 		{"/h/data", Subtree, "/h/data/analysis", true},
@@ -366,8 +350,7 @@ func TestScope(t *testing.T) {
 		{"/h/my_p", Exact, "/h/my-p", false},
 		{"/h/漢字", Exact, "/h/汉字", false},
 	} {
-		r := &row{cwdKey: pathKey(tc.row)}
-		if got := c.scope(tc.cwd, tc.scope)(r); got != tc.want {
+		if got := c.scope(tc.cwd, tc.scope).contains(c.examine(tc.row)); got != tc.want {
 			t.Errorf("%q in scope %d of %q: %v", tc.row, tc.scope, tc.cwd, got)
 		}
 	}

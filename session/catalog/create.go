@@ -109,13 +109,13 @@ func (c *Catalog) pending(s session.Session) (Row, Change) {
 	now := c.o.Clock.Now().UTC()
 	s.Empty, s.CreatedAt, s.UpdatedAt, s.Kind = true, now, now, session.Main
 	s.Revision, _ = journal.Revision(nothing{}, 0) // reading nothing cannot fail
+	c.placeOf(s.CWD)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	change := c.publish([]*known{{row: &row{own: s}, dir: s.Root, pending: true}}, nil)
-	r, _ := c.snap.Load().byID(s.ID)
-	return r.Row, change
+	change := c.publish(patch{looks: []look{{
+		path: s.Path, session: &s,
+		known: known{agent: s.Agent, dir: s.Root, look: c.looks.Add(1), pending: true},
+	}}})
+	r, _ := c.snap.Load().Get(s.ID)
+	return r, change
 }
-
-type nothing struct{}
-
-func (nothing) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }

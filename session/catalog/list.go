@@ -4,11 +4,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"hash/fnv"
+	"math"
+	"math/bits"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
 	"time"
-	"unicode"
 
 	"github.com/agent-ls/agent-ls/session"
 )
@@ -19,7 +20,7 @@ type Query struct {
 	CWD                 string
 	Scope               Scope
 	Agents              []string
-	Text                string // in title, prompts, ids, branch and tags; in any case
+	Text                string // words in title, prompts, ids, branch and tags; in any case
 	Status              []session.Status
 	Archived            Archived
 	IncludeSubagents    bool
@@ -52,7 +53,7 @@ const (
 	OnlyArchived
 )
 
-// Sort orders rows; newest, largest first, titles A to Z.
+// Sort orders rows; newest, largest first, titles A to Z. Ties go by id.
 type Sort uint8
 
 // Orders.
@@ -61,6 +62,7 @@ const (
 	ByCreated
 	BySize
 	ByTitle
+	numSorts
 )
 
 // Limits of Query.Limit.
@@ -76,58 +78,78 @@ type Page struct {
 	Total int    // rows that the query selects, on all pages
 }
 
-// derived is computed when it is first asked for.
-type derived struct {
-	mu     sync.Mutex // guards what follows
-	orders [ByTitle + 1][]*row
-	pages  map[string][]*row // what recent queries select, in their order
-}
-
-// maxSelections bounds derived.pages.
-const maxSelections = 8
-
-// cursor is where a page ends: the sort key and the id of its last row. It
-// stays valid while other rows come, go and move.
+// cursor is where a page ends: the place of its last row. It stays valid
+// while other rows come, go and move, and in other processes.
 type cursor struct {
 	Query string // fingerprint
-	Key   string
 	Num   int64
+	Str   string
 	ID    session.ID
+	// Epoch and Gen name the snapshot of the first page.
+	Epoch int64
+	Gen   uint64
 }
 
-// List answers a query. A cursor that is not from the same query gives a
-// *session.InvalidError, as does a limit out of bounds.
+func (c cursor) key() key { return key{c.Num, c.Str, c.ID} }
+
+// selection is what a query selects.
+type selection struct {
+	query string   // fingerprint
+	rows  []uint64 // a bit for each slot
+	total int
+}
+
+func (s selection) has(slot uint32) bool { return s.rows[slot/64]&(1<<(slot%64)) != 0 }
+
+// maxSelections is how many selections a snapshot keeps: as many lists as an
+// editor shows at once.
+const maxSelections = 8
+
+// List answers a query. Following the cursors of a list gives no row twice
+// and skips none that stayed where it was. A cursor that is not from the same
+// query gives a *session.InvalidError, as does a limit out of bounds.
 func (s *Snapshot) List(q Query) (Page, error) {
 	if q.Limit == 0 {
 		q.Limit = DefaultLimit
 	}
 	if q.Limit < 1 || q.Limit > MaxLimit {
-		return Page{}, &session.InvalidError{Field: "limit", Value: itoa(q.Limit), Why: "want 1 to 1000"}
+		return Page{}, &session.InvalidError{Field: "limit", Value: strconv.Itoa(q.Limit), Why: "want 1 to 1000"}
 	}
 	print := q.fingerprint()
-	from := cursor{}
+	from := cursor{Query: print, Epoch: s.catalog.epoch, Gen: s.gen}
+	o := s.order(q.Sort)
+	piece, index := 0, 0
 	if q.Cursor != "" {
 		b, err := base64.RawURLEncoding.DecodeString(q.Cursor)
 		if err != nil || json.Unmarshal(b, &from) != nil || from.Query != print {
 			return Page{}, &session.InvalidError{Field: "cursor", Value: q.Cursor, Why: "it is not a cursor of this query; start without one"}
 		}
-	}
-	rows := s.selection(q, print)
-	start := 0
-	if q.Cursor != "" {
-		start, _ = slices.BinarySearchFunc(rows, from, func(r *row, c cursor) int { return keyOf(q.Sort, r).compare(q.Sort, c) })
-		if start < len(rows) && keyOf(q.Sort, rows[start]).compare(q.Sort, from) == 0 {
-			start++
+		var found bool
+		if piece, index, found = o.search(from.key(), s.keyAt(q.Sort)); found {
+			index++
 		}
 	}
-	p := Page{Total: len(rows), Rows: make([]Row, 0, min(q.Limit, len(rows)-start))}
-	for _, r := range rows[start:min(len(rows), start+q.Limit)] {
+	sel := s.selected(q, print)
+	p := Page{Total: sel.total, Rows: make([]Row, 0, min(q.Limit, sel.total))}
+	more := false
+	o.all(piece, index, func(slot uint32) bool {
+		if !sel.has(slot) {
+			return true
+		}
+		r := s.at(slot)
+		if q.Cursor != "" && from.mayHaveShown(r, q.Sort, s.catalog.epoch) {
+			return true
+		}
+		if more = len(p.Rows) == q.Limit; more {
+			return false
+		}
 		p.Rows = append(p.Rows, r.Row)
-	}
-	if end := start + len(p.Rows); end < len(rows) {
-		c := keyOf(q.Sort, rows[end-1])
-		c.Query = print
-		b, err := json.Marshal(c)
+		k := keyOf(q.Sort, r)
+		from.Num, from.Str, from.ID = k.num, k.str, k.id
+		return true
+	})
+	if more {
+		b, err := json.Marshal(from)
 		if err != nil {
 			return Page{}, err
 		}
@@ -136,44 +158,14 @@ func (s *Snapshot) List(q Query) (Page, error) {
 	return p, nil
 }
 
-// keyOf is the place of a row in an order.
-func keyOf(s Sort, r *row) cursor {
-	c := cursor{ID: r.ID}
-	switch s {
-	case ByUpdated:
-		c.Num = timeKey(r.UpdatedAt)
-	case ByCreated:
-		c.Num = timeKey(r.CreatedAt)
-	case BySize:
-		c.Num = r.Size
-	case ByTitle:
-		c.Key = fold(r.Title)
+// mayHaveShown tells that r was before the cursor when the list began, and
+// has moved behind it since.
+func (c cursor) mayHaveShown(r *row, by Sort, epoch int64) bool {
+	if r.back == nil || c.Epoch != epoch {
+		return false
 	}
-	return c
-}
-
-// timeKey is a time as a number; the zero time is the oldest.
-func timeKey(t time.Time) int64 {
-	if t.IsZero() {
-		return -1 << 63
-	}
-	return t.UnixNano()
-}
-
-func (c cursor) compare(_ Sort, d cursor) int {
-	switch { // larger numbers first
-	case c.Num > d.Num:
-		return -1
-	case c.Num < d.Num:
-		return 1
-	}
-	if n := strings.Compare(c.Key, d.Key); n != 0 {
-		return n
-	}
-	if n := strings.Compare(c.ID.Agent, d.ID.Agent); n != 0 {
-		return n
-	}
-	return strings.Compare(c.ID.Native, d.ID.Native)
+	b := r.back[by]
+	return b.gen > c.Gen && b.front.compare(c.key()) <= 0
 }
 
 // fingerprint tells queries apart, without their page.
@@ -188,141 +180,181 @@ func (q Query) fingerprint() string {
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
 
-// selection gives the rows of a query in its order; recent ones are kept, so
-// that the further pages of a list cost nothing.
-func (s *Snapshot) selection(q Query, print string) []*row {
-	d := &s.derived
-	d.mu.Lock()
-	rows, ok := d.pages[print]
-	d.mu.Unlock()
-	if ok {
-		return rows
-	}
-	match := s.matcher(q)
-	for _, r := range s.order(q.Sort) {
-		if match(r) {
-			rows = append(rows, r)
-		}
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.pages == nil || len(d.pages) >= maxSelections {
-		d.pages = map[string][]*row{}
-	}
-	d.pages[print] = rows
-	return rows
-}
-
-func (s *Snapshot) order(by Sort) []*row {
-	if by == ByUpdated {
-		return s.updated
-	}
-	d := &s.derived
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.orders[by] == nil && len(s.updated) > 0 {
-		keys := make(map[*row]cursor, len(s.updated))
-		for _, r := range s.updated {
-			keys[r] = keyOf(by, r)
-		}
-		list := slices.Clone(s.updated)
-		slices.SortFunc(list, func(a, b *row) int { return keys[a].compare(by, keys[b]) })
-		d.orders[by] = list
-	}
-	return d.orders[by]
-}
-
-// matcher makes the test of a query; what needs the disk is done once.
-func (s *Snapshot) matcher(q Query) func(*row) bool {
-	inScope := func(*row) bool { return true }
-	if q.CWD != "" {
-		inScope = s.catalog.scope(q.CWD, q.Scope)
-	}
-	agents := set(q.Agents)
-	exclude := set(q.Exclude)
-	words := strings.Fields(fold(q.Text))
-	return func(r *row) bool {
-		switch {
-		case r.Kind == session.Subagent && !q.IncludeSubagents,
-			r.Empty && !q.IncludeEmpty,
-			r.Programmatic && q.ExcludeProgrammatic,
-			q.Archived == ExcludeArchived && r.Archived,
-			q.Archived == OnlyArchived && !r.Archived,
-			len(agents) > 0 && !agents[r.Agent],
-			len(q.Status) > 0 && !slices.Contains(q.Status, r.Status),
-			!q.Since.IsZero() && r.UpdatedAt.Before(q.Since),
-			!q.Until.IsZero() && r.UpdatedAt.After(q.Until),
-			!inScope(r),
-			len(exclude) > 0 && (exclude[r.Native] || exclude[r.ID.String()]):
-			return false
-		}
-		if len(words) > 0 {
-			hay := r.haystack()
-			for _, w := range words {
-				if !strings.Contains(hay, w) {
-					return false
-				}
+// selected gives the rows of a query; recent answers are kept, so that the
+// further pages of a list do not select again.
+func (s *Snapshot) selected(q Query, print string) selection {
+	recent := s.selections.Load()
+	if recent != nil {
+		for _, sel := range *recent {
+			if sel.query == print {
+				return sel
 			}
 		}
-		return true
 	}
+	sel := selection{query: print, rows: make([]uint64, len(s.chunks)*chunkSize/64)}
+	m := s.matcher(q)
+	for i, c := range s.chunks {
+		set := m.chunk(c)
+		copy(sel.rows[i*len(set):], set[:])
+	}
+	for _, name := range q.Exclude {
+		s.named(name, func(slot uint32) { sel.rows[slot/64] &^= 1 << (slot % 64) })
+	}
+	for _, w := range sel.rows {
+		sel.total += bits.OnesCount64(w)
+	}
+	kept := []selection{sel}
+	if recent != nil {
+		kept = append(kept, (*recent)[:min(len(*recent), maxSelections-1)]...)
+	}
+	s.selections.CompareAndSwap(recent, &kept) // losing it costs time only
+	return sel
 }
 
-func set(list []string) map[string]bool {
-	if len(list) == 0 {
-		return nil
+// named gives the slots of a full or bare native id.
+func (s *Snapshot) named(name string, yield func(uint32)) {
+	if id, ok := session.ParseID(name); ok {
+		if _, slot, ok := s.find(id); ok {
+			yield(slot)
+		}
 	}
-	m := make(map[string]bool, len(list))
-	for _, s := range list {
-		m[s] = true
+	o := s.order(byNative)
+	i, j, _ := o.search(key{str: name}, s.keyAt(byNative))
+	o.all(i, j, func(slot uint32) bool {
+		if s.at(slot).Native != name {
+			return false
+		}
+		yield(slot)
+		return true
+	})
+}
+
+// matcher is a query made ready. Agents, status and flags are bits.
+type matcher struct {
+	agents       [4]uint64
+	status       uint8
+	deny, need   flags
+	since, until int64
+	scope        scope
+	cwds         []bool // by index of the places; nil for any
+	words        []string
+	exclude      []string
+}
+
+// matcher makes the test of a query; what needs the disk is done once. It
+// leaves Exclude to the caller.
+func (s *Snapshot) matcher(q Query) *matcher {
+	m := &matcher{deny: isVacant, since: math.MinInt64, until: math.MaxInt64, words: strings.Fields(fold(q.Text)), exclude: q.Exclude}
+	for _, a := range q.Agents {
+		if i, ok := s.catalog.agents[a]; ok {
+			m.agents[i/64] |= 1 << (i % 64)
+		}
+	}
+	if len(q.Agents) == 0 {
+		m.agents = [4]uint64{math.MaxUint64, math.MaxUint64, math.MaxUint64, math.MaxUint64}
+	}
+	for _, st := range q.Status {
+		m.status |= 1 << st
+	}
+	if len(q.Status) == 0 {
+		m.status = math.MaxUint8
+	}
+	if !q.IncludeSubagents {
+		m.deny |= isSubagent
+	}
+	if !q.IncludeEmpty {
+		m.deny |= isEmpty
+	}
+	if q.ExcludeProgrammatic {
+		m.deny |= isProgrammatic
+	}
+	switch q.Archived {
+	case ExcludeArchived:
+		m.deny |= isArchived
+	case OnlyArchived:
+		m.need |= isArchived
+	}
+	if !q.Since.IsZero() {
+		m.since = timeKey(q.Since)
+	}
+	if !q.Until.IsZero() {
+		m.until = timeKey(q.Until)
+	}
+	if q.CWD != "" {
+		m.scope = s.catalog.scope(q.CWD, q.Scope)
+		m.cwds = make([]bool, len(s.places.list))
+		for i, p := range s.places.list {
+			m.cwds[i] = m.scope.contains(p)
+		}
 	}
 	return m
 }
 
-// haystack is the folded text in which queries look.
-func (r *row) haystack() string {
-	if p := r.folded.Load(); p != nil {
-		return *p
+func (m *matcher) facts(f *facts) bool {
+	return f.flags&m.deny == 0 && f.flags&m.need == m.need && f.status&m.status != 0 &&
+		m.agents[f.agent/64]&(1<<(f.agent%64)) != 0 &&
+		f.updated >= m.since && f.updated <= m.until &&
+		(m.cwds == nil || m.cwds[f.cwd])
+}
+
+// chunk gives the rows of a chunk that match.
+func (m *matcher) chunk(c *chunk) rowSet {
+	var set rowSet
+	some := false
+	for i := range c.facts {
+		if m.facts(&c.facts[i]) {
+			set[i/64] |= 1 << (i % 64)
+			some = true
+		}
 	}
-	s := fold(strings.Join([]string{
-		r.Title, r.FirstPrompt, r.LastPrompt, r.ID.String(), r.GitBranch, r.Tag, strings.Join(r.Note.Tags, "\n"),
-	}, "\n"))
-	r.folded.Store(&s)
-	return s
+	if some && len(m.words) > 0 {
+		c.indexed().narrow(&set, m.words)
+	}
+	return set
 }
 
-// fold makes equal what differs in case only, also where lower and upper case
-// do not form pairs (Greek sigma, Kelvin sign).
-func fold(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 0x80 {
-			if r >= 'A' && r <= 'Z' {
-				return r + 'a' - 'A'
-			}
-			return r
+// matching gives the rows that match, newest first.
+func (s *Snapshot) matching(m *matcher) []*row {
+	sets := make([]rowSet, len(s.chunks))
+	for i, c := range s.chunks {
+		sets[i] = m.chunk(c)
+	}
+	var out []*row
+	s.order(ByUpdated).all(0, 0, func(slot uint32) bool {
+		if i := slot % chunkSize; sets[slot/chunkSize][i/64]&(1<<(i%64)) != 0 {
+			out = append(out, s.at(slot))
 		}
-		least := r
-		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
-			least = min(least, f)
-		}
-		if least >= 'A' && least <= 'Z' {
-			return least + 'a' - 'A'
-		}
-		return least
-	}, s)
+		return true
+	})
+	return out
 }
 
-// Matcher makes the test whether a row is selected by q.
+// each calls f for the rows of a set; f may take out the row it is called for.
+func (s *rowSet) each(f func(i int)) {
+	for w := range s {
+		for rest := s[w]; rest != 0; rest &= rest - 1 {
+			f(w*64 + bits.TrailingZeros64(rest))
+		}
+	}
+}
+
+// Matcher makes the test whether a row is selected by q, for rows of any
+// snapshot.
 func (s *Snapshot) Matcher(q Query) func(Row) bool {
-	match := s.matcher(q)
+	m := s.matcher(q)
+	m.cwds = nil // the row may be from a later snapshot, with places of its own
 	return func(r Row) bool {
-		if own, ok := s.byID(r.ID); ok && own.Revision == r.Revision {
-			return match(own)
+		f := s.catalog.factsOf(&r, 0)
+		if !m.facts(&f) || slices.Contains(m.exclude, r.Native) || slices.Contains(m.exclude, r.ID.String()) {
+			return false
 		}
-		one := &row{Row: r, own: r.Session}
-		if r.CWD != "" {
-			one.cwdKey = pathKey(r.CWD)
+		if q.CWD != "" && !m.scope.contains(s.catalog.placeOf(r.CWD)) {
+			return false
 		}
-		return match(one)
+		if len(m.words) == 0 {
+			return true
+		}
+		text := haystack(&r)
+		return !slices.ContainsFunc(m.words, func(w string) bool { return !strings.Contains(text, w) })
 	}
 }

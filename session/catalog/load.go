@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
 	"strings"
 
 	"github.com/agent-ls/agent-ls/session"
@@ -13,7 +12,7 @@ import (
 
 // Opened is a transcript with the bytes it was read from.
 type Opened struct {
-	Row        Row
+	Row        Row // as the transcript is, which may be newer than the snapshot
 	Format     session.Format
 	Transcript *session.Transcript
 	Revision   session.Revision
@@ -39,24 +38,26 @@ type LoadOptions struct {
 	Resume bool
 }
 
-// Load reads a transcript. Transcript and Revision are of the same bytes,
-// even while the file grows. Errors: *session.NotFoundError, and those of the
-// disk; damage is in the transcript's findings.
+// Load reads a transcript. Row, Transcript and Revision are of the same
+// bytes, even while the file grows; a Row that the snapshot does not have yet
+// is not published. Errors: *session.NotFoundError, and those of the disk;
+// damage is in the transcript's findings.
 func (c *Catalog) Load(ctx context.Context, id session.ID, o LoadOptions) (*Opened, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	r, ok := c.snap.Load().byID(id)
+	r, _, ok := c.snap.Load().find(id)
 	if !ok {
 		return nil, &session.NotFoundError{What: "session", Name: id.String()}
 	}
 	out := &Opened{Row: r.Row, Format: c.formats[id.Agent]}
 	h, err := c.o.FS.Open(r.Path)
-	if errors.Is(err, fs.ErrNotExist) && r.Empty {
+	switch {
+	case isMissing(err) && r.Empty:
 		out.Source = strings.NewReader("") // not written yet
-	} else if err != nil {
+	case err != nil:
 		return nil, err
-	} else {
+	default:
 		out.closer = h
 		info, err := h.Stat()
 		if err != nil {
@@ -68,7 +69,24 @@ func (c *Catalog) Load(ctx context.Context, id session.ID, o LoadOptions) (*Open
 	if err := c.replay(ctx, out, o); err != nil {
 		return nil, errors.Join(err, out.Close())
 	}
+	c.bringUp(out, r.Path, out.closer != nil)
 	return out, nil
+}
+
+// bringUp makes out.Row fit the bytes that were read.
+func (c *Catalog) bringUp(out *Opened, path string, exists bool) {
+	c.mu.Lock()
+	root, rel, ok := c.rootOf(path)
+	c.mu.Unlock()
+	if ok {
+		t := target{root: root, rel: rel, path: path, lock: c.exists(journal.LockPath(path)), lazy: !exists}
+		if l, o := c.look(t); o == changed && l.session != nil {
+			c.mu.Lock()
+			out.Row = c.fill(*l.session, l.holder).Row
+			c.mu.Unlock()
+		}
+	}
+	out.Row.Size, out.Row.Revision = out.Size, out.Revision
 }
 
 func (c *Catalog) replay(ctx context.Context, out *Opened, o LoadOptions) error {

@@ -42,19 +42,13 @@ type Kept struct {
 // within the time are kept, and told of.
 func (c *Catalog) Prune(ctx context.Context, o PruneOptions) (Pruned, error) {
 	now := c.o.Clock.Now()
-	inScope := func(*row) bool { return true }
-	if o.CWD != "" {
-		inScope = c.scope(o.CWD, Exact)
-	}
-	agents := set(o.Agents)
+	snap := c.snap.Load()
+	m := snap.matcher(Query{CWD: o.CWD, Agents: o.Agents, Archived: IncludeArchived, IncludeEmpty: true})
 	var out Pruned
 	var errs []error
-	for _, r := range c.snap.Load().updated {
+	for _, r := range snap.matching(m) {
 		if err := ctx.Err(); err != nil {
 			return out, err
-		}
-		if r.Kind == session.Subagent || !inScope(r) || len(agents) > 0 && !agents[r.Agent] {
-			continue
 		}
 		age := r.UpdatedAt
 		if o.ByCreated {
@@ -175,7 +169,7 @@ var ErrRunning = errors.New("session is running")
 // removes it. trashed names where the transcript went. What lies outside the
 // session's store is never touched, and links are not followed.
 func (c *Catalog) Delete(ctx context.Context, id session.ID, permanently bool) (change Change, trashed string, err error) {
-	r, ok := c.snap.Load().byID(id)
+	r, _, ok := c.snap.Load().find(id)
 	if !ok {
 		return Change{}, "", &session.NotFoundError{What: "session", Name: id.String()}
 	}

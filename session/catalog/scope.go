@@ -1,12 +1,85 @@
 package catalog
 
 import (
+	"errors"
+	"io/fs"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 )
 
-func itoa(n int) string { return strconv.Itoa(n) }
+// place is a working directory of sessions.
+type place struct {
+	cwd     string
+	key     string // cwd, so that equal directories have equal keys
+	real    string // key of cwd with its links resolved
+	missing bool
+}
+
+// places are the working directories of all rows. The first is that of rows
+// without one. It only grows; an entry is replaced in a copy.
+type places struct {
+	list []place
+	of   map[string]uint32 // by cwd; guarded by Catalog.mu
+}
+
+func newPlaces() places { return places{list: make([]place, 1), of: map[string]uint32{"": 0}} }
+
+// index gives the entry of a directory, 0 for one that is not known.
+func (p places) index(cwd string) uint32 { return p.of[cwd] }
+
+func (p places) at(i uint32) place { return p.list[i] }
+
+// put adds or replaces an entry.
+func (p *places) put(n place) {
+	i, ok := p.of[n.cwd]
+	if !ok {
+		p.of[n.cwd] = uint32(len(p.list))
+		p.list = append(p.list, n)
+		return
+	}
+	p.list = slices.Clone(p.list)
+	p.list[i] = n
+}
+
+// examine looks at a directory on disk.
+func (c *Catalog) examine(cwd string) place {
+	p := place{cwd: cwd, key: pathKey(cwd)}
+	p.real = p.key
+	if !filepath.IsAbs(cwd) { // of another system, or hostile
+		return p
+	}
+	p.real = pathKey(c.canonical(cwd))
+	info, err := c.o.FS.Stat(cwd)
+	switch {
+	case err == nil:
+		p.missing = !info.Mode.IsDir()
+	default: // what cannot be told is not missing
+		p.missing = errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotDir)
+	}
+	return p
+}
+
+// placeOf gives what is known of a directory, and looks at it where nothing is.
+func (c *Catalog) placeOf(cwd string) place {
+	if cwd == "" {
+		return place{}
+	}
+	c.mu.Lock()
+	i, ok := c.places.of[cwd]
+	if ok {
+		defer c.mu.Unlock()
+		return c.places.list[i]
+	}
+	c.mu.Unlock()
+	p := c.examine(cwd)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.places.of[cwd]; !ok {
+		c.places.put(p)
+	}
+	return p
+}
 
 // pathKey makes equal what names one directory: the case of a drive letter
 // and the kind of separator on Windows paths, trailing separators, dots.
@@ -21,94 +94,43 @@ func pathKey(path string) string {
 	return filepath.ToSlash(filepath.Clean(path))
 }
 
-// scope makes the test of a working directory.
-func (c *Catalog) scope(cwd string, s Scope) func(*row) bool {
+// scope is a set of working directories.
+type scope struct {
+	keys []string // of directories, as spelled and with links resolved
+	deep bool     // what is below them belongs to it too
+}
+
+// scope makes the set that a query asks for.
+func (c *Catalog) scope(cwd string, s Scope) scope {
 	dirs := []string{cwd}
 	if s == Repository {
 		dirs = append(dirs, c.worktrees(cwd)...)
 	}
-	var keys []string
-	seen := map[string]bool{}
+	out := scope{deep: s != Exact}
 	for _, d := range dirs {
 		for _, k := range []string{pathKey(d), pathKey(c.canonical(d))} {
-			if !seen[k] {
-				seen[k] = true
-				keys = append(keys, k)
+			if !slices.Contains(out.keys, k) {
+				out.keys = append(out.keys, k)
 			}
 		}
 	}
-	if s == Exact {
-		return func(r *row) bool { return seen[r.cwdKey] }
-	}
-	return func(r *row) bool {
-		for _, k := range keys {
-			if rest, ok := strings.CutPrefix(r.cwdKey, k); ok && (rest == "" || rest[0] == '/' || strings.HasSuffix(k, "/")) {
-				return true
-			}
-		}
+	return out
+}
+
+func (s scope) contains(p place) bool {
+	if p.cwd == "" {
 		return false
 	}
+	for _, k := range s.keys {
+		if s.under(p.key, k) || s.under(p.real, k) {
+			return true
+		}
+	}
+	return false
 }
 
-// worktrees gives the top directories of all worktrees of the git repository
-// that dir is in, found from git's files without running it: .git is a
-// directory in the main worktree and a file "gitdir: ..." in the others;
-// <common>/worktrees/<name>/gitdir names the .git file of each.
-func (c *Catalog) worktrees(dir string) []string {
-	for dir = c.canonical(dir); ; dir = filepath.Dir(dir) {
-		git := filepath.Join(dir, ".git")
-		info, err := c.o.FS.Stat(git)
-		if err != nil {
-			if dir == filepath.Dir(dir) {
-				return nil
-			}
-			continue
-		}
-		common := git
-		out := []string{dir}
-		if !info.Mode.IsDir() {
-			text, ok := strings.CutPrefix(c.small(git), "gitdir:")
-			if !ok {
-				return out
-			}
-			private := absFrom(dir, strings.TrimSpace(text))
-			common = private
-			if rel := strings.TrimSpace(c.small(filepath.Join(private, "commondir"))); rel != "" {
-				common = absFrom(private, rel)
-			}
-		}
-		if filepath.Base(common) == ".git" {
-			out = append(out, filepath.Dir(common))
-		}
-		list, err := c.o.FS.ReadDir(filepath.Join(common, "worktrees"))
-		if err != nil {
-			return out
-		}
-		for _, e := range list {
-			own := filepath.Join(common, "worktrees", e.Name())
-			if p := strings.TrimSpace(c.small(filepath.Join(own, "gitdir"))); p != "" {
-				out = append(out, filepath.Dir(absFrom(own, p)))
-			}
-		}
-		return out
-	}
-}
-
-func absFrom(dir, path string) string {
-	if filepath.IsAbs(path) {
-		return filepath.Clean(path)
-	}
-	return filepath.Join(dir, path)
-}
-
-// small reads a file of at most 4 KiB; "" where it cannot.
-func (c *Catalog) small(path string) string {
-	f, err := c.o.FS.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close() //nolint:errcheck // only read
-	var b [4096]byte
-	n, _ := f.ReadAt(b[:], 0) // the end of the file is expected
-	return string(b[:n])
+// under compares by components: /h/data-analysis is not below /h/data.
+func (s scope) under(path, dir string) bool {
+	rest, ok := strings.CutPrefix(path, dir)
+	return ok && (rest == "" || s.deep && (rest[0] == '/' || strings.HasSuffix(dir, "/")))
 }

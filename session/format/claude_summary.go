@@ -72,7 +72,6 @@ func (f claude) Summarize(root session.Root, p string, prev session.Session) (se
 		s.SideFiles = []string{filepath.Join(root.Dir, filepath.FromSlash(dir))}
 	}
 	s.Status = facts.status()
-	liveStatus(root, &s)
 	return s, nil
 }
 
@@ -312,17 +311,25 @@ func sideArchived(store fs.FS, dir string) bool {
 	return archived
 }
 
-// liveStatus looks into the registry of live processes.
-func liveStatus(root session.Root, s *session.Session) {
+// Registers implements session.Registry.
+func (claude) Registers(p string) bool { return path.Dir(p) == claudeLive }
+
+// Live implements session.Registry.
+func (claude) Live(root session.Root) []session.Live {
 	files, err := fs.ReadDir(root.FS, claudeLive)
 	if err != nil || root.Alive == nil {
-		return
+		return nil
 	}
+	var out []session.Live
 	for _, f := range files {
-		b, err := fs.ReadFile(root.FS, path.Join(claudeLive, f.Name()))
-		if err != nil || !strings.EqualFold(field(b, "sessionId"), s.Native) {
+		if !f.Type().IsRegular() {
 			continue
 		}
+		b, err := fs.ReadFile(root.FS, path.Join(claudeLive, f.Name()))
+		if err != nil {
+			continue
+		}
+		l := session.Live{Native: field(b, "sessionId")}
 		var pid, since int64
 		jsonl.Members(b, func(k, v []byte) bool {
 			switch string(k) {
@@ -333,21 +340,22 @@ func liveStatus(root session.Root, s *session.Session) {
 			}
 			return true
 		})
-		if pid <= 0 || pid > 1<<30 || !root.Alive(int(pid)) {
+		if l.Native == "" || pid <= 0 || pid > 1<<30 || !root.Alive(int(pid)) {
 			continue
 		}
-		s.WriterPID = int(pid)
+		l.PID = int(pid)
 		if since > 0 {
-			s.WriterSince = time.UnixMilli(since).UTC()
+			l.Since = time.UnixMilli(since).UTC()
 		}
-		switch status := field(b, "status"); status {
+		switch field(b, "status") {
 		case "busy", "running":
-			s.Status = session.StatusRunning
+			l.Status = session.StatusRunning
 		case "idle":
-			s.Status = session.StatusIdle
+			l.Status = session.StatusIdle
 		case "waiting", "requires_action", "waiting_for_input", "permission":
-			s.Status = session.StatusRequiresAction
+			l.Status = session.StatusRequiresAction
 		}
-		return
+		out = append(out, l)
 	}
+	return out
 }

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,13 @@ type Note struct {
 // IsZero reports whether the note says nothing.
 func (n Note) IsZero() bool {
 	return n.Title == "" && len(n.Tags) == 0 && n.Archived == nil && n.ReadTo == "" && n.ReadAt.IsZero() && n.Resumed.IsZero()
+}
+
+// Equal compares two notes; times are compared as instants.
+func (n Note) Equal(m Note) bool {
+	archived := (n.Archived == nil) == (m.Archived == nil) && (n.Archived == nil || *n.Archived == *m.Archived)
+	return archived && n.Title == m.Title && slices.Equal(n.Tags, m.Tags) &&
+		n.ReadTo == m.ReadTo && n.ReadAt.Equal(m.ReadAt) && n.Resumed.Equal(m.Resumed)
 }
 
 // Store is the directory of notes: one file for each agent,
@@ -92,7 +100,7 @@ func (s *Store) Note(id session.ID) Note { return s.notes[id] }
 // the sessions whose notes changed. A file that cannot be understood is set
 // aside (renamed to <name>.corrupt-<n>), and told of in the error; the other
 // files count all the same.
-func (s *Store) Load() ([]session.ID, error) {
+func (s *Store) Load(_ context.Context) ([]session.ID, error) {
 	if s.dir == "" {
 		return nil, nil
 	}
@@ -147,7 +155,7 @@ func (s *Store) load(agent string) ([]session.ID, error) {
 		id := session.ID{Agent: agent, Native: native}
 		seen[id] = true
 		n := Note(d)
-		if !equal(s.notes[id], n) {
+		if !s.notes[id].Equal(n) {
 			s.notes[id] = n
 			changed = append(changed, id)
 		}
@@ -273,13 +281,4 @@ func (s *Store) replace(path string, b []byte) error {
 		return err
 	}
 	return s.fs.SyncDir(s.dir)
-}
-
-func equal(a, b Note) bool {
-	x, err := json.Marshal(noteOnDisk(a))
-	if err != nil {
-		return false
-	}
-	y, err := json.Marshal(noteOnDisk(b))
-	return err == nil && string(x) == string(y)
 }

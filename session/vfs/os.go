@@ -105,7 +105,7 @@ func (osFS) Holder(path string) (pid int, since time.Time, held bool) {
 		return 0, time.Time{}, false
 	}
 	defer func() { _ = f.Close() }() // only read
-	ok, err := tryLock(f)
+	ok, err := tryShared(f) // two who ask must not take each other for a holder
 	if err != nil {
 		return 0, time.Time{}, false
 	}
@@ -123,16 +123,23 @@ func (l *osLock) Unlock() error {
 	if l.f == nil {
 		return nil
 	}
-	err := errors.Join(unlock(l.f), l.f.Close())
+	err := unlock(l.f)
+	// Nothing else would tell those who watch the directory that it is free.
+	// The byte is the same whoever holds the lock by now.
+	_, _ = l.f.WriteAt([]byte(labelStart), 0)
+	err = errors.Join(err, l.f.Close())
 	l.f = nil
 	return err
 }
 
-// A lock file holds "pid unix-milliseconds\n" of the process that took the
+// labelStart is the first byte of every label.
+const labelStart = " "
+
+// A lock file holds " pid unix-milliseconds\n" of the process that took the
 // lock last. The file stays when the lock is released: making and removing
 // it would be a second, racy lock.
 func writeHolder(f *os.File) error {
-	text := strconv.Itoa(os.Getpid()) + " " + strconv.FormatInt(time.Now().UnixMilli(), 10) + "\n"
+	text := labelStart + strconv.Itoa(os.Getpid()) + " " + strconv.FormatInt(time.Now().UnixMilli(), 10) + "\n"
 	if _, err := f.WriteAt([]byte(text), 0); err != nil {
 		return err
 	}

@@ -108,3 +108,48 @@ func TestOS_lock(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// Two who ask at the same time do not take each other for a holder.
+func TestOS_askersAreNoHolders(t *testing.T) {
+	path, fsys := filepath.Join(t.TempDir(), "lock"), OS()
+	l, err := fsys.Lock(context.Background(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if ok, err := tryShared(f); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if _, _, held := fsys.Holder(path); held {
+		t.Error("held by one who asked")
+	}
+}
+
+// A release changes the lock file, so that a watcher of the directory sees it.
+func TestOS_releaseIsSeen(t *testing.T) {
+	path, fsys := filepath.Join(t.TempDir(), "lock"), OS()
+	l, err := fsys.Lock(context.Background(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := time.Unix(1, 0)
+	if err := os.Chtimes(path, long, long); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if i, err := fsys.Stat(path); err != nil || i.ModTime.Equal(long) {
+		t.Fatalf("%+v %v", i, err)
+	}
+	if pid, _, held := fsys.Holder(path); held || pid != os.Getpid() {
+		t.Fatal(pid, held)
+	}
+}

@@ -46,10 +46,13 @@ func writeOnce(file *os.File, p []byte) (n int, err error) {
 	return n, err
 }
 
-func tryLock(file *os.File) (ok bool, err error) {
+func tryLock(file *os.File) (ok bool, err error)   { return tryFlock(file, unix.LOCK_EX) }
+func tryShared(file *os.File) (ok bool, err error) { return tryFlock(file, unix.LOCK_SH) }
+
+func tryFlock(file *os.File, how int) (ok bool, err error) {
 	err = raw(file, func(fd int) error {
 		for {
-			err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+			err := unix.Flock(fd, how|unix.LOCK_NB)
 			switch {
 			case errors.Is(err, unix.EINTR):
 				continue

@@ -44,6 +44,12 @@ func writeOnce(file *os.File, p []byte) (int, error) {
 }
 
 func tryLock(file *os.File) (bool, error) {
+	return tryLockFile(file, windows.LOCKFILE_EXCLUSIVE_LOCK)
+}
+
+func tryShared(file *os.File) (bool, error) { return tryLockFile(file, 0) }
+
+func tryLockFile(file *os.File, how uint32) (bool, error) {
 	c, err := file.SyscallConn()
 	if err != nil {
 		return false, err
@@ -51,7 +57,7 @@ func tryLock(file *os.File) (bool, error) {
 	var inner error
 	err = c.Control(func(fd uintptr) {
 		// One byte far behind the text, since a locked range cannot be read.
-		inner = windows.LockFileEx(windows.Handle(fd), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY,
+		inner = windows.LockFileEx(windows.Handle(fd), how|windows.LOCKFILE_FAIL_IMMEDIATELY,
 			0, 1, 0, &windows.Overlapped{Offset: lockAt})
 	})
 	if err != nil {
