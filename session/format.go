@@ -191,6 +191,14 @@ type Live struct {
 	Status Status // StatusUnknown where the register does not tell
 }
 
+// Over puts what is live over what the log of the session tells.
+func (l Live) Over(s *Session) {
+	s.WriterPID, s.WriterSince = l.PID, l.Since
+	if l.Status != StatusUnknown {
+		s.Status = l.Status
+	}
+}
+
 // Replayer folds entries, in file order, into a transcript. It is not safe
 // for concurrent use; the transcripts it gives are.
 type Replayer interface {

@@ -71,10 +71,7 @@ func (c *Catalog) fill(s session.Session, h holder) *row {
 	r.Unread = !r.Note.ReadAt.IsZero() && r.UpdatedAt.After(r.Note.ReadAt)
 	r.CWDMissing = c.places.at(c.places.index(s.CWD)).missing
 	if l, ok := c.live[liveKey{s.Agent, s.Root, strings.ToLower(s.Native)}]; ok {
-		r.WriterPID, r.WriterSince = l.PID, l.Since
-		if l.Status != session.StatusUnknown {
-			r.Status = l.Status
-		}
+		l.Over(&r.Session)
 	}
 	if h.pid != 0 {
 		r.WriterPID, r.WriterSince = h.pid, h.since

@@ -146,7 +146,14 @@ func claudeRow(t *testing.T, log string, side map[string]string, alive func(int)
 	for name, data := range side {
 		store[name] = &fstest.MapFile{Data: []byte(data)}
 	}
-	return claude{}.Summarize(session.Root{Dir: "/s", FS: store, Alive: alive}, "projects/-w/"+claudeID+".jsonl", session.Session{})
+	root := session.Root{Dir: "/s", FS: store, Alive: alive}
+	s, err := claude{}.Summarize(root, "projects/-w/"+claudeID+".jsonl", session.Session{})
+	for _, l := range (claude{}).Live(root) {
+		if strings.EqualFold(l.Native, s.Native) {
+			l.Over(&s)
+		}
+	}
+	return s, err
 }
 
 func userLine(id, parent, text string) string {

@@ -105,7 +105,7 @@ func (osFS) Holder(path string) (pid int, since time.Time, held bool) {
 		return 0, time.Time{}, false
 	}
 	defer func() { _ = f.Close() }() // only read
-	ok, err := tryShared(f) // two who ask must not take each other for a holder
+	ok, err := tryShared(f)          // two who ask must not take each other for a holder
 	if err != nil {
 		return 0, time.Time{}, false
 	}
