@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"io"
+	"time"
 
 	"github.com/agent-ls/agent-ls/session/jsonl"
 )
@@ -119,13 +120,18 @@ func (l *Loader) inspect(line jsonl.Line, entries []Entry) {
 		if e.Time.IsZero() {
 			continue
 		}
-		if e.Time.Before(l.last) {
+		if e.Time.Before(l.last.Add(-clockSlack)) {
 			add(ClockWentBack, Hint, e.Pos, e.ID, "older than an entry before it")
-		} else {
+		} else if e.Time.After(l.last) {
 			l.last = e.Time
 		}
 	}
 }
+
+// clockSlack is how far back a time may go without being noted: agents stamp a
+// message when it begins and write it when it ends, so that healthy logs are
+// out of order by seconds.
+const clockSlack = time.Minute
 
 // Read replays the transcript in src with format f. The error is that of the
 // source; damage is in Transcript.Problems. The transcript then holds what

@@ -199,11 +199,11 @@ func (r *resolver) dangling(res *session.Resolution, path []int32, open map[call
 // branches gives the tips that are not on the path, newest first.
 func (r *resolver) branches(path []int32, on []bool) []session.Branch {
 	n := len(r.es)
-	fork := make([]int32, n)  // last entry at or above that is on the path
+	fork := make([]int32, n)  // last entry at or above that is on the path and counts
 	apart := make([]int32, n) // entries between fork and here that would count
 	for _, i := range r.order {
 		switch p := r.top[i]; {
-		case on[i]:
+		case on[i] && r.flags[i].Has(Shown):
 			fork[i] = i
 		case p < 0:
 			fork[i] = none
@@ -222,9 +222,10 @@ func (r *resolver) branches(path []int32, on []bool) []session.Branch {
 			}
 		}
 	}
+	last := r.lastResults()
 	var tips []candidate
 	r.tips(func(c candidate) {
-		if on[c.turn] || c.class == asideTip || told[c.turn] {
+		if on[c.turn] || c.class == asideTip || told[c.turn] || r.besides(c.turn, last) {
 			return
 		}
 		told[c.turn] = true
@@ -239,6 +240,39 @@ func (r *resolver) branches(path []int32, on []bool) []session.Branch {
 		out = append(out, b)
 	}
 	return out
+}
+
+// lastResults gives the last result of each model message.
+func (r *resolver) lastResults() map[string]int32 {
+	last := map[string]int32{}
+	for _, i := range r.order {
+		if p := r.par[i]; p >= 0 && len(r.es[i].ToolResults) > 0 {
+			if g := r.groupOf(p); g != "" && i > last[g] {
+				last[g] = i
+			}
+		}
+	}
+	return last
+}
+
+// besides reports whether a tip is a result of parallel calls, or what was
+// said to one, while the conversation went on from a later result.
+func (r *resolver) besides(turn int32, last map[string]int32) bool {
+	for range 8 { // notes below each other
+		p := r.top[turn]
+		if p < 0 {
+			return false
+		}
+		if len(r.es[turn].ToolResults) > 0 {
+			g := r.groupOf(p)
+			return g != "" && last[g] != turn
+		}
+		if !r.flags[turn].Has(Meta) || r.near[p] < 0 {
+			return false
+		}
+		turn = r.near[p]
+	}
+	return false
 }
 
 // report names every repair, with its place.
