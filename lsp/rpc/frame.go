@@ -33,6 +33,7 @@ type frames struct {
 	framing Framing
 	max     int64
 	begun   bool
+	head    []byte // of headerLine
 }
 
 func newFrames(r io.Reader, framing Framing, maxMessage int64) *frames {
@@ -175,9 +176,11 @@ func (f *frames) header() (length int64, refused *Error, err error) {
 	return length, refused, nil
 }
 
-// headerLine reads one line with its end, at most maxHeaderLine bytes.
+// headerLine reads one line with its end, at most maxHeaderLine bytes. It is
+// valid until the next call.
 func (f *frames) headerLine() ([]byte, error) {
-	var line []byte
+	line := f.head[:0]
+	defer func() { f.head = line[:0] }()
 	for {
 		b, err := f.r.ReadByte()
 		if err != nil {

@@ -112,6 +112,7 @@ var rows = []row{
 	{name: "nil *Error", messages: []string{call1("1", "nilerror")}, want: []string{"1 -32603"}},
 	{name: "result that cannot be encoded", messages: []string{call1("1", "unencodable")}, want: []string{"1 -32603"}},
 	{name: "result with bad UTF-8", messages: []string{call1("1", "badutf8")}, want: []string{ok("1", `"a`+"\uFFFD"+`b"`)}},
+	{name: "Raw result with bad UTF-8", messages: []string{"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\":[\"\xff\"]}"}, want: []string{ok("1", `["`+"\uFFFD"+`"]`)}},
 	{name: "Order panics", messages: []string{call1("1", "order-panics"), `{"jsonrpc":"2.0","method":"order-panics"}`}, want: []string{"1 -32603"}},
 
 	// Cancel

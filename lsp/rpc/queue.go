@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
@@ -337,6 +338,9 @@ func (w *writer) make(it *item) (params Raw, ok, more bool) {
 // write frames one message into buf, or writes it if it is large.
 func (w *writer) write(it *item) error {
 	body := []byte(it.body)
+	if !utf8.Valid(body) { // a Raw from a transcript; clients stop at such bytes
+		body = bytes.ToValidUTF8(body, []byte("\uFFFD"))
+	}
 	if w.framing == NDJSON && bytes.IndexByte(body, '\n') >= 0 {
 		v := jsontext.Value(bytes.Clone(body))
 		if err := v.Compact(); err != nil {
