@@ -316,14 +316,19 @@ func TestMemory_largeMessagesAreNotKept(t *testing.T) {
 	for _, f := range []Framing{LSP, NDJSON} {
 		p := newPeer(t, Options{Framing: f}, h)
 		before := heap()
+		check := func(after string) {
+			t.Helper()
+			if grown := int64(heap()) - int64(before); grown > 2<<20 {
+				t.Errorf("%v: %d MiB kept after a large %s", f, grown>>20, after)
+			}
+		}
 		p.send(req(1, "take", `["`+strings.Repeat("x", size)+`"]`))
 		p.want(ok("1", "8388612"))
+		check("request")
 		p.send(req(2, "large", `{}`))
 		if m := p.next(); len(m) < size {
 			t.Fatal(m)
 		}
-		if grown := int64(heap()) - int64(before); grown > 2<<20 {
-			t.Errorf("%v: %d MiB kept after large messages", f, grown>>20)
-		}
+		check("answer")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -123,6 +124,26 @@ func TestMore_keepsItsPlace(t *testing.T) {
 	})
 	want := []string{`"update",1}`, `"other",1}`, `"update",2}`, `"other",2}`, `"update",3}`, `"after"}`}
 	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestMore_foldsWhileItWaits(t *testing.T) {
+	got := inOneGo(t, Options{}, func(p *peer) {
+		first := true
+		p.conn.Lazy("a", "update", func() any {
+			if first {
+				first = false
+				return More{1}
+			}
+			return 2
+		})
+		p.conn.Lazy("b", "other", func() any {
+			p.conn.Lazy("a", "late", func() any { return 3 }) // the rest of update will see it
+			return nil
+		})
+	})
+	if diff := cmp.Diff([]string{`"update",1}`, `"update",2}`}, got); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -349,6 +370,32 @@ func TestSlowClient_asks(t *testing.T) {
 	await(t, sent)
 	if _, err := p.end(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSlowClient_nothingRunsForIt: while what waits is at the bound, no further
+// request is run, since its result would have to be kept.
+func TestSlowClient_nothingRunsForIt(t *testing.T) {
+	g := newGates()
+	p := newPeer(t, Options{MaxQueued: 1 << 10}, g.handler())
+	notify(t, p.conn, "", "m", strings.Repeat("x", gather))
+	p.send(req(1, "hold", `{}`), req(2, "hold", `{}`))
+	for len(p.conn.fast) < 2 { // both have their slots
+		runtime.Gosched()
+	}
+	p.send(note("n", `{}`), cancelOf("2"))
+	if len(g.running) != 0 {
+		t.Error("a request runs although the client does not read")
+	}
+	p.next()
+	if id := await(t, g.running); id != "1" {
+		t.Errorf("%s runs", id)
+	}
+	g.open("1")
+	got := []string{digest(t, p.next()), digest(t, p.next())}
+	slices.Sort(got)
+	if diff := cmp.Diff([]string{"2 -32800", ok("1", "null")}, got); diff != "" {
+		t.Error(diff)
 	}
 }
 
