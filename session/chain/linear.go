@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/agent-ls/agent-ls/session"
@@ -43,6 +44,12 @@ type linearState struct {
 	last    int
 	missing []string
 	calls   map[string]bool // all ids called in eff; owned by the live replayer
+
+	// Calls before the last message with calls that have no result, and the
+	// entries that made them: the map is the live replayer's, the list is for
+	// snapshots.
+	old        map[string]int
+	unanswered []int
 
 	// The group under way: entry of its mark, and its members so far.
 	open    bool
@@ -111,15 +118,31 @@ func (l *linear) Add(e session.Entry) session.Effect {
 	return session.Recorded
 }
 
+// older gives the entries with calls that were left without a result.
+func (l *linear) older() []int {
+	if len(l.old) == 0 {
+		return nil
+	}
+	list := slices.Sorted(maps.Values(l.old))
+	return slices.Compact(list)
+}
+
 // begin starts an empty conversation at the mark.
 func (l *linear) begin(mark int) {
 	l.eff, l.orphans, l.mark, l.last, l.missing, l.calls = nil, nil, mark, -1, nil, nil
+	l.old = nil
 }
 
 // message adds an entry to the conversation.
 func (l *linear) message(i int) {
 	e := &l.entries[i]
 	if n := len(e.ToolUses); n > 0 {
+		for _, id := range l.missing {
+			if l.old == nil {
+				l.old = map[string]int{}
+			}
+			l.old[id] = l.eff[l.last]
+		}
 		l.last, l.missing = len(l.eff), slices.Clone(e.ToolUses)
 		if l.calls == nil {
 			l.calls = make(map[string]bool, n)
@@ -132,6 +155,7 @@ func (l *linear) message(i int) {
 		if !l.calls[id] {
 			l.orphans = append(l.orphans, i)
 		}
+		delete(l.old, id)
 		if k := slices.Index(l.missing, id); k >= 0 {
 			// A snapshot may hold the old slice: never change it in place.
 			l.missing = slices.Concat(l.missing[:k], l.missing[k+1:])
@@ -147,7 +171,7 @@ func (l *linear) Transcript() *session.Transcript {
 	s.orphans = s.orphans[:len(s.orphans):len(s.orphans)]
 	s.partial = s.partial[:len(s.partial):len(s.partial)]
 	s.members = s.members[:len(s.members):len(s.members)]
-	s.calls = nil
+	s.calls, s.old, s.unanswered = nil, nil, l.older()
 	return session.NewTranscript(l.entries, nil, func(entries []session.Entry, leaf string) session.Resolution {
 		if leaf == "" || leaf == session.LeafNewest {
 			return s.resolve(entries)
@@ -169,6 +193,7 @@ func (s *linearState) upTo(entries []session.Entry, leaf string) (session.Resolu
 	for _, i := range s.eff[:k+1] {
 		l.message(i)
 	}
+	l.unanswered = l.older()
 	r := l.resolve(entries)
 	for _, i := range s.eff[k+1:] {
 		r.Excluded[i] = session.RolledBack
@@ -185,6 +210,7 @@ func replayTo(entries []session.Entry, leaf string) session.Resolution {
 			break
 		}
 	}
+	l.unanswered = l.older()
 	r := l.resolve(l.entries)
 	for i := len(l.entries); i < len(entries); i++ {
 		r.Excluded = append(r.Excluded, excludedAs(&entries[i], session.RolledBack))
@@ -227,6 +253,12 @@ func (s *linearState) resolve(entries []session.Entry) session.Resolution {
 		r.Problems = append(r.Problems, session.Problem{
 			Code: session.DanglingCall, Severity: session.Info, Pos: e.Pos, EntryID: e.ID,
 			Text: "a tool call has no result; the conversation ends before it",
+		})
+	}
+	for _, i := range s.unanswered {
+		r.Problems = append(r.Problems, session.Problem{
+			Code: session.DanglingCall, Severity: session.Info, Pos: entries[i].Pos, EntryID: entries[i].ID,
+			Text: "a tool call has no result; the conversation goes on, and the call is left out of its messages",
 		})
 	}
 	for _, i := range s.orphans {

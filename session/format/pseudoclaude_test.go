@@ -41,11 +41,18 @@ func read(t testing.TB, f session.Format, log string) *session.Transcript {
 // conversation renders the effective messages for comparison.
 func conversation(t testing.TB, f session.Format, log string) []string {
 	t.Helper()
-	tr := read(t, f, log)
+	out, err := render(f, log, read(t, f, log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func render(f session.Format, log string, tr *session.Transcript) ([]string, error) {
 	var out []string
 	for m, err := range session.Messages(f, strings.NewReader(log), tr, tr.Current()) {
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		s := m.Role.String() + ":"
 		for _, b := range m.Blocks {
@@ -65,7 +72,7 @@ func conversation(t testing.TB, f session.Format, log string) []string {
 		}
 		out = append(out, s)
 	}
-	return out
+	return out, nil
 }
 
 func TestPseudoClaude_writeThenRead(t *testing.T) {
