@@ -1,0 +1,7 @@
+//go:build !unix
+
+package catalog
+
+import "testing"
+
+func makePipe(*testing.T, string) {}
