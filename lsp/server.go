@@ -188,7 +188,7 @@ func (s *Server) work(ctx context.Context) {
 // those about different ones in parallel.
 func (s *Server) Order(r *rpc.Request) (key string, inline bool) {
 	m, ok := s.methods[r.Method]
-	if !ok || m.inline || s.life.refuse(r) != nil {
+	if !ok || m.inline {
 		return "", true // answered at once
 	}
 	if !m.own {
@@ -210,14 +210,14 @@ func (s *Server) Order(r *rpc.Request) (key string, inline bool) {
 	return p.SessionID + p.URI, false
 }
 
+// Refuse implements rpc.Gatekeeper: the life cycle goes by the order of arrival.
+func (s *Server) Refuse(r *rpc.Request) error { return s.life.refuse(r) }
+
 // Slow implements rpc.Slower.
 func (s *Server) Slow(r *rpc.Request) bool { return s.methods[r.Method].slow }
 
 // Handle implements rpc.Handler.
 func (s *Server) Handle(ctx context.Context, r *rpc.Request) (any, error) {
-	if err := s.life.refuse(r); err != nil {
-		return nil, err
-	}
 	m, ok := s.methods[r.Method]
 	if !ok {
 		return nil, &rpc.Error{Code: rpc.CodeMethodNotFound, Message: "unknown method " + r.Method}

@@ -90,10 +90,10 @@ func (c *Conn) handle(ctx context.Context, _ *jsonrpc2.Request) (any, error) {
 	c.mu.Lock()
 	cl.cancel = cancel
 	c.mu.Unlock()
-	inline, ok := c.order(cl)
+	inline, refused := c.order(cl)
 	switch {
-	case !ok:
-		cl.fail(internal(cl))
+	case refused != nil:
+		cl.fail(refused)
 	case inline:
 		c.invoke(run, cl)
 	default:
@@ -111,15 +111,21 @@ func (c *Conn) handle(ctx context.Context, _ *jsonrpc2.Request) (any, error) {
 	return nil, nil // to Write
 }
 
-// order asks the handler how cl is run.
-func (c *Conn) order(cl *call) (inline, ok bool) {
+// order asks the handler whether and how cl is run.
+func (c *Conn) order(cl *call) (inline bool, refused *Error) {
+	refused = internal(cl) // after a panic
 	defer c.recover(cl)
+	if g, is := c.handler.(Gatekeeper); is {
+		if err := g.Refuse(&cl.Request); err != nil {
+			return false, asError(cl, err, false)
+		}
+	}
 	cl.key, inline = c.handler.Order(&cl.Request)
 	cl.answerKey = cl.key
 	if s, is := c.handler.(Slower); is && !inline {
 		cl.slow = s.Slow(&cl.Request)
 	}
-	return inline, true
+	return inline, nil
 }
 
 // enter takes a place among the calls of its key.

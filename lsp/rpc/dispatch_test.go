@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/go-json-experiment/json"
@@ -384,4 +385,40 @@ func TestHandler_requestsKeepTheirBytes(t *testing.T) {
 	if len(seen) != 600 {
 		t.Errorf("%d different requests", len(seen))
 	}
+}
+
+// gatekeeper refuses all that arrives after "shutdown".
+type gatekeeper struct {
+	*testHandler
+	shut atomic.Bool
+}
+
+func (g *gatekeeper) Refuse(r *Request) error {
+	switch {
+	case r.Method == "refuse-panics":
+		panic("x")
+	case g.shut.Load():
+		return errorf(CodeInvalidRequest, "shut down")
+	}
+	return nil
+}
+
+func TestGatekeeper_refusesByOrderOfArrival(t *testing.T) {
+	h := newGates()
+	g := &gatekeeper{testHandler: h.handler()}
+	g.handle = func(ctx context.Context, r *Request) (any, error) {
+		if r.Method == "inline" {
+			g.shut.Store(true)
+			return nil, nil
+		}
+		return h.handle(ctx, r)
+	}
+	p := newPeer(t, Options{}, g)
+	p.send(req(0, "refuse-panics", `{}`), req(1, "hold", `{"k":"a"}`), req(2, "null", `{"k":"a"}`))
+	p.want("0 -32603")
+	await(t, h.running)
+	p.send(req(3, "inline", `{}`), req(4, "null", `{}`), note("inline", `{}`))
+	p.want(ok("3", "null"), "4 -32600")
+	h.open("1")
+	p.want(ok("1", "null"), ok("2", "null"))
 }

@@ -338,13 +338,13 @@ func TestSlowClient(t *testing.T) {
 
 // TestSlowClient_asks sends requests with large answers and reads none of them.
 func TestSlowClient_asks(t *testing.T) {
-	const requests, size, bound = 400, 128 << 10, 20 << 20
+	const requests, size, bound = 250, 128 << 10, 20 << 20
 	var ran atomic.Int64
 	h := &testHandler{handle: func(context.Context, *Request) (any, error) {
 		ran.Add(1)
 		return strings.Repeat("x", size), nil
 	}}
-	p := newPeer(t, Options{MaxQueued: 1 << 20, MaxPending: 300, Framing: NDJSON}, h)
+	p := newPeer(t, Options{MaxQueued: 1 << 20, MaxPending: 150, Framing: NDJSON}, h)
 	before := heap()
 	sent := make(chan struct{})
 	go func() {

@@ -123,6 +123,16 @@ type Slower interface {
 	Slow(r *Request) bool
 }
 
+// Gatekeeper is a Handler that refuses requests by the order in which they
+// arrive, as the life cycle of a server does: what came before shutdown is
+// still answered, however late it runs.
+type Gatekeeper interface {
+	Handler
+	// Refuse is called before Order, on the read goroutine. With an error the
+	// request is answered at once and not run; a notification is dropped.
+	Refuse(r *Request) error
+}
+
 // Raw is JSON that is already encoded, without leading or trailing space. As
 // result or params it is written as it is.
 type Raw []byte
