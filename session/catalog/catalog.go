@@ -102,7 +102,9 @@ func Open(o Options) (*Catalog, error) {
 	for i, f := range o.Formats {
 		c.formats[f.Name()], c.agents[f.Name()] = f, uint8(i)
 	}
-	if _, err := c.notes.Load(context.Background()); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), noteWait)
+	defer cancel()
+	if _, err := c.notes.Load(ctx); err != nil {
 		o.Report(err)
 	}
 	c.mu.Lock()
@@ -325,7 +327,7 @@ func below(dir, path string) (rel string, ok bool) {
 	return filepath.ToSlash(rest), ok
 }
 
-// noteWait is how long an annotation waits for another process that writes.
+// noteWait is how long notes wait for another process that writes them.
 const noteWait = 2 * time.Second
 
 // Annotate changes what the user said about a session and publishes the new
@@ -355,6 +357,8 @@ type Note = overlay.Note
 
 // reload reads notes that another process wrote; c.mu is held.
 func (c *Catalog) reload(ctx context.Context) Change {
+	ctx, cancel := context.WithTimeout(ctx, noteWait)
+	defer cancel()
 	ids, err := c.notes.Load(ctx)
 	if err != nil {
 		c.o.Report(err)

@@ -371,8 +371,12 @@ func TestAnnotate_survivesAndIsShared(t *testing.T) {
 	if err != nil || r.Title != "named" || r.TitleSource != session.TitleUser || !r.Archived {
 		t.Fatalf("%+v %v", r, err)
 	}
-	if _, err := a.Refresh(context.Background(), filepath.Join(a.OverlayDir(), "pseudoclaude.json")); err != nil {
-		t.Fatal(err)
+	files, err := filepath.Glob(filepath.Join(a.OverlayDir(), "*.json"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	if ch, err := a.Refresh(context.Background(), files[0]); err != nil || len(ch.Updated) != 1 {
+		t.Fatal(ch, err)
 	}
 	if r, ok := a.Snapshot().Get(id); !ok || !slices.Equal(r.Note.Tags, []string{"x"}) {
 		t.Fatalf("%+v", r)
@@ -384,7 +388,7 @@ func TestAnnotate_survivesAndIsShared(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	// A damaged file is set aside, not lost, and does not stop anything.
-	file := filepath.Join(a.OverlayDir(), "pseudoclaude.json")
+	file := files[0]
 	if err := os.WriteFile(file, []byte("{broken"), 0o600); err != nil {
 		t.Fatal(err)
 	}

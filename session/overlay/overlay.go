@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -43,18 +44,21 @@ func (n Note) Equal(m Note) bool {
 		n.ReadTo == m.ReadTo && n.ReadAt.Equal(m.ReadAt) && n.Resumed.Equal(m.Resumed)
 }
 
-// Store is the directory of notes: one file for each agent,
+// Store is the directory of notes: sixteen files for each agent, so that a
+// note costs little among ten thousand,
 //
-//	overlay/<agent>.json  {"version":1,"notes":{"<native id>":{...}}}
+//	overlay/<agent>.<0-f>.json  {"version":1,"notes":{"<native id>":{...}}}
 //
+// where the digit is the last one of the FNV-1a hash of the id (32 bits).
 // With an empty directory notes are kept in memory only. A Store is not safe
 // for concurrent use; the catalog serializes it. Several processes may use
 // one directory.
 type Store struct {
-	fs    vfs.FS
-	dir   string
-	notes map[session.ID]Note
-	stamp map[string]stamp // by file, as of the last read
+	fs      vfs.FS
+	dir     string
+	notes   map[session.ID]Note
+	stamp   map[part]stamp // by file, as of the last Load
+	damaged []error        // found by Edit, told of by the next Load
 }
 
 type stamp struct {
@@ -63,12 +67,7 @@ type stamp struct {
 	id   vfs.FileID
 }
 
-// onDisk is a file of notes. Unknown members of a newer version are kept.
-type onDisk struct {
-	Version int                        `json:"version"`
-	Notes   map[string]json.RawMessage `json:"notes"`
-}
-
+// noteOnDisk are the members of a note that this version knows.
 type noteOnDisk struct {
 	Title    string    `json:"title,omitempty"`
 	Tags     []string  `json:"tags,omitempty"`
@@ -78,16 +77,13 @@ type noteOnDisk struct {
 	Resumed  time.Time `json:"resumedAt,omitzero"`
 }
 
-// version of the files.
-const version = 1
-
 // New gives the store in dir (state directory of the program), without
 // reading it.
 func New(fsys vfs.FS, dir string) *Store {
 	if dir != "" {
 		dir = filepath.Join(dir, "overlay")
 	}
-	return &Store{fs: fsys, dir: dir, notes: map[session.ID]Note{}, stamp: map[string]stamp{}}
+	return &Store{fs: fsys, dir: dir, notes: map[session.ID]Note{}, stamp: map[part]stamp{}}
 }
 
 // Dir is the directory to watch; "" where notes are in memory only.
@@ -99,95 +95,141 @@ func (s *Store) Note(id session.ID) Note { return s.notes[id] }
 // Load reads what other processes have written since the last time and gives
 // the sessions whose notes changed. A file that cannot be understood is set
 // aside (renamed to <name>.corrupt-<n>), and told of in the error; the other
-// files count all the same.
-func (s *Store) Load(_ context.Context) ([]session.ID, error) {
+// files count all the same. ctx bounds the wait for the lock that this needs.
+func (s *Store) Load(ctx context.Context) ([]session.ID, error) {
 	if s.dir == "" {
 		return nil, nil
 	}
+	errs := s.damaged
+	s.damaged = nil
 	list, err := s.fs.ReadDir(s.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.Join(append(errs, err)...)
 	}
 	var changed []session.ID
-	var errs []error
+	there := map[part]bool{}
 	for _, e := range list {
-		agent, ok := strings.CutSuffix(e.Name(), ".json")
-		if !ok || strings.HasPrefix(agent, ".") {
+		p, ok := parsePart(e.Name())
+		if !ok {
 			continue
 		}
-		ids, err := s.load(agent)
+		there[p] = true
+		ids, err := s.load(ctx, p)
 		changed = append(changed, ids...)
 		errs = append(errs, err)
+	}
+	for p := range s.stamp {
+		if !there[p] {
+			delete(s.stamp, p)
+			changed = append(changed, s.take(p, nil)...)
+		}
 	}
 	return changed, errors.Join(errs...)
 }
 
-func (s *Store) path(agent string) string { return filepath.Join(s.dir, agent+".json") }
+// part names one file: the agent and the digit.
+type part struct {
+	agent string
+	digit byte
+}
 
-func (s *Store) load(agent string) ([]session.ID, error) {
-	path := s.path(agent)
+func partOf(id session.ID) part {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(id.Native)) // a hash cannot fail
+	return part{id.Agent, "0123456789abcdef"[h.Sum32()&15]}
+}
+
+func (p part) String() string { return p.agent + "." + string(rune(p.digit)) }
+
+// parsePart is the inverse of the naming of files.
+func parsePart(name string) (part, bool) {
+	stem, ok := strings.CutSuffix(name, ".json")
+	n := len(stem)
+	if !ok || n < 3 || stem[0] == '.' || stem[n-2] != '.' || !strings.Contains("0123456789abcdef", stem[n-1:]) {
+		return part{}, false
+	}
+	return part{stem[:n-2], stem[n-1]}, true
+}
+
+func (s *Store) path(p part) string { return filepath.Join(s.dir, p.String()+".json") }
+
+func (s *Store) lock(ctx context.Context, p part) (vfs.Unlocker, error) {
+	l, err := s.fs.Lock(ctx, filepath.Join(s.dir, "."+p.String()+".lock"))
+	var held *vfs.LockHeldError
+	if errors.As(err, &held) {
+		return nil, &session.LockedError{Path: held.Path, PID: held.PID, Since: held.Since}
+	}
+	return l, err
+}
+
+// load reads one file if it is not as it was.
+func (s *Store) load(ctx context.Context, p part) ([]session.ID, error) {
+	path := s.path(p)
 	info, err := s.fs.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, nil // gone since it was listed; the next Load sees it
 	}
 	if err != nil {
 		return nil, err
 	}
 	now := stamp{info.Size, info.ModTime, info.ID}
-	if s.stamp[agent] == now {
+	if s.stamp[p] == now {
 		return nil, nil
 	}
-	file, err := s.read(path, info.Size)
-	if err != nil {
+	f, err := readFile(s.fs, path)
+	if errors.Is(err, errDamaged) {
+		lock, lerr := s.lock(ctx, p)
+		if lerr != nil {
+			return nil, lerr
+		}
+		// Another process may have written it anew meanwhile.
+		if f, err = readFile(s.fs, path); errors.Is(err, errDamaged) {
+			err = s.setAside(path)
+			f = newFile()
+		}
+		err = errors.Join(err, lock.Unlock())
+	}
+	if f == nil {
+		if errors.Is(err, errNewer) {
+			s.stamp[p] = now // told of once
+		}
 		return nil, err
 	}
-	s.stamp[agent] = now
+	s.stamp[p] = now
+	return s.take(p, f), err
+}
+
+// take makes the notes of a part those of f.
+func (s *Store) take(p part, f *file) []session.ID {
 	var changed []session.ID
 	seen := map[session.ID]bool{}
-	for native, raw := range file.Notes {
-		var d noteOnDisk
-		if err := json.Unmarshal(raw, &d); err != nil {
-			continue // of a newer version; it stays in the file
-		}
-		id := session.ID{Agent: agent, Native: native}
-		seen[id] = true
-		n := Note(d)
-		if !s.notes[id].Equal(n) {
-			s.notes[id] = n
-			changed = append(changed, id)
+	if f != nil {
+		for native, raw := range f.notes {
+			var d noteOnDisk
+			if err := json.Unmarshal(raw, &d); err != nil {
+				continue // of a newer version; it stays in the file
+			}
+			id := session.ID{Agent: p.agent, Native: native}
+			if partOf(id) != p {
+				continue // copied here by hand: it would never be written back
+			}
+			seen[id] = true
+			if n := Note(d); !s.notes[id].Equal(n) {
+				s.notes[id] = n
+				changed = append(changed, id)
+			}
 		}
 	}
 	for id := range s.notes {
-		if id.Agent == agent && !seen[id] {
+		if !seen[id] && partOf(id) == p {
 			delete(s.notes, id)
 			changed = append(changed, id)
 		}
 	}
-	return changed, nil
+	return changed
 }
 
-func (s *Store) read(path string, size int64) (onDisk, error) {
-	f, err := s.fs.Open(path)
-	if err != nil {
-		return onDisk{}, err
-	}
-	defer f.Close() //nolint:errcheck // only read
-	b := make([]byte, size)
-	n, err := f.ReadAt(b, 0)
-	if n < len(b) {
-		return onDisk{}, err
-	}
-	var d onDisk
-	if err := json.Unmarshal(b, &d); err != nil || d.Notes == nil {
-		return onDisk{}, s.setAside(path)
-	}
-	return d, nil
-}
-
-// setAside keeps a damaged file under another name.
+// setAside keeps a damaged file under another name; its lock is held.
 func (s *Store) setAside(path string) error {
 	for n := 1; ; n++ {
 		aside := fmt.Sprintf("%s.corrupt-%d", path, n)
@@ -202,7 +244,9 @@ func (s *Store) setAside(path string) error {
 }
 
 // Edit changes the note of id: under the lock of the file it reads what is
-// there, applies edit, and replaces the file.
+// there, applies edit, and replaces the file. Notes of other sessions that
+// have changed on disk are left to Load. Errors: *session.LockedError when
+// another process keeps the lock until ctx ends, and those of the disk.
 func (s *Store) Edit(ctx context.Context, id session.ID, edit func(Note) Note) (Note, error) {
 	if s.dir == "" {
 		n := edit(s.notes[id])
@@ -212,49 +256,43 @@ func (s *Store) Edit(ctx context.Context, id session.ID, edit func(Note) Note) (
 	if err := s.fs.MkdirAll(s.dir, 0o700); err != nil {
 		return Note{}, err
 	}
-	path := s.path(id.Agent)
-	lock, err := s.fs.Lock(ctx, filepath.Join(s.dir, "."+id.Agent+".lock"))
+	lock, err := s.lock(ctx, partOf(id))
 	if err != nil {
 		return Note{}, err
 	}
-	n, err := s.editLocked(path, id, edit)
-	return n, errors.Join(err, lock.Unlock())
-}
-
-func (s *Store) editLocked(path string, id session.ID, edit func(Note) Note) (Note, error) {
-	if _, err := s.load(id.Agent); err != nil {
-		if _, serr := s.fs.Stat(path); serr == nil { // it was not set aside: do not write over it
-			return Note{}, err
-		}
-	}
-	file := onDisk{Version: version, Notes: map[string]json.RawMessage{}}
-	if info, err := s.fs.Stat(path); err == nil {
-		if file, err = s.read(path, info.Size); err != nil {
-			return Note{}, err
-		}
-	}
-	n := edit(s.notes[id])
-	if n.IsZero() {
-		delete(file.Notes, id.Native)
-	} else {
-		raw, err := json.Marshal(noteOnDisk(n))
-		if err != nil {
-			return Note{}, err
-		}
-		file.Notes[id.Native] = raw
-	}
-	b, err := json.MarshalIndent(file, "", " ")
-	if err != nil {
+	n, err := s.editLocked(s.path(partOf(id)), id, edit)
+	if err = errors.Join(err, lock.Unlock()); err != nil {
 		return Note{}, err
-	}
-	if err := s.replace(path, append(b, '\n')); err != nil {
-		return Note{}, err
-	}
-	if info, err := s.fs.Stat(path); err == nil {
-		s.stamp[id.Agent] = stamp{info.Size, info.ModTime, info.ID}
 	}
 	s.notes[id] = n
 	return n, nil
+}
+
+func (s *Store) editLocked(path string, id session.ID, edit func(Note) Note) (Note, error) {
+	f, err := readFile(s.fs, path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f = newFile()
+	case errors.Is(err, errDamaged):
+		s.damaged = append(s.damaged, s.setAside(path))
+		f = newFile()
+	case err != nil:
+		return Note{}, err
+	}
+	old, err := f.note(id.Native)
+	if err != nil {
+		return Note{}, fmt.Errorf("notes %q, session %q: %w", path, id.Native, err)
+	}
+	n := edit(old)
+	same, err := f.set(id.Native, n)
+	if err != nil || same {
+		return n, err
+	}
+	b, err := f.encode()
+	if err != nil {
+		return Note{}, err
+	}
+	return n, s.replace(path, b)
 }
 
 // replace writes a file so that a crash leaves the old or the new one.
@@ -278,7 +316,7 @@ func (s *Store) replace(path string, b []byte) error {
 		return errors.Join(err, s.fs.Remove(tmp))
 	}
 	if err := s.fs.Rename(tmp, path); err != nil {
-		return err
+		return errors.Join(err, s.fs.Remove(tmp))
 	}
 	return s.fs.SyncDir(s.dir)
 }
