@@ -25,6 +25,7 @@ type resolver struct {
 
 	bridged map[int32]int32 // entry whose parent is lost to the one it was hung on
 	behind  map[int32]int32 // anchor of a boundary to the last entry kept behind it
+	kept    map[int32]int32 // kept entry to its anchor, plus one
 	loops   []int32         // entries at which order cuts a cycle
 	probs   []session.Problem
 }
@@ -240,7 +241,7 @@ func (r *resolver) skipLinks() {
 // followed the anchor behind them.
 func (r *resolver) keep() {
 	r.behind = map[int32]int32{}
-	kept := map[int32]int32{} // kept entry to its anchor
+	r.kept = map[int32]int32{}
 	budget := 4 * len(r.es)
 	for i := range r.es {
 		b := boundaryOf(&r.es[i])
@@ -259,7 +260,7 @@ func (r *resolver) keep() {
 		for _, k := range list {
 			r.par[k] = up
 			delete(r.bridged, k)
-			kept[k] = anchor
+			r.kept[k] = anchor + 1
 			up = k
 		}
 		r.behind[anchor] = up
@@ -269,12 +270,8 @@ func (r *resolver) keep() {
 		return
 	}
 	for i := range r.es {
-		if !r.live[i] || r.par[i] < 0 {
-			continue
-		}
-		last, ok := r.behind[r.par[i]]
-		if ok && kept[int32(i)] != r.par[i] {
-			r.par[i] = last
+		if r.live[i] && r.par[i] >= 0 {
+			r.par[i] = r.above(int32(i))
 		}
 	}
 }
@@ -308,8 +305,17 @@ func (r *resolver) keptBy(b *Boundary, anchor int32, budget *int) []int32 {
 			slices.Reverse(list)
 			return list
 		}
-		at = r.par[at]
+		at = r.above(at)
 	}
+}
+
+// above gives the parent, as it is when what boundaries kept is in its place.
+func (r *resolver) above(i int32) int32 {
+	p := r.par[i]
+	if last, ok := r.behind[p]; ok && r.kept[i] != p+1 {
+		return last
+	}
+	return p
 }
 
 // sort orders the nodes so that parents stand before their children, cutting
