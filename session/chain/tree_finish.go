@@ -71,7 +71,7 @@ func (r *resolver) history(cut int32) []bool {
 	b := boundaryOf(&r.es[cut])
 	at, ok := r.find(b.Logical)
 	if !ok {
-		at = r.par[cut]
+		at = r.raw[cut]
 	}
 	if at < 0 {
 		for i := range out {
@@ -85,7 +85,7 @@ func (r *resolver) history(cut int32) []bool {
 		if g := r.groupOf(at); g != "" {
 			groups[g] = true
 		}
-		up := r.par[at]
+		up := r.raw[at]
 		if b := boundaryOf(&r.es[at]); b != nil {
 			if l, ok := r.find(b.Logical); ok {
 				up = l
@@ -97,7 +97,7 @@ func (r *resolver) history(cut int32) []bool {
 		if g := r.groupOf(i); g != "" && groups[g] {
 			out[i] = true
 		}
-		if p := r.top[i]; p >= 0 && out[p] && len(r.es[i].ToolResults) > 0 {
+		if p := r.raw[i]; p >= 0 && out[p] && len(r.es[i].ToolResults) > 0 {
 			out[i] = true
 		}
 	}

@@ -13,6 +13,7 @@ type resolver struct {
 	flags  []Flags
 	ids    map[string]int32
 	live   []bool  // nodes that are not superseded by a later copy
+	raw    []int32 // par before boundaries moved it
 	par    []int32 // parent among the live nodes that are no links; none at a root
 	order  []int32 // live nodes that are no links, parents before children
 	top    []int32 // par with each cycle cut, as order has it
@@ -242,6 +243,7 @@ func (r *resolver) skipLinks() {
 func (r *resolver) keep() {
 	r.behind = map[int32]int32{}
 	r.kept = map[int32]int32{}
+	r.raw = r.par
 	budget := 4 * len(r.es)
 	for i := range r.es {
 		b := boundaryOf(&r.es[i])
@@ -255,6 +257,9 @@ func (r *resolver) keep() {
 		list := r.keptBy(b, anchor, &budget)
 		if len(list) == 0 {
 			continue
+		}
+		if len(r.behind) == 0 {
+			r.raw = slices.Clone(r.par)
 		}
 		up := anchor
 		for _, k := range list {
