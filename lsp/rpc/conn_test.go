@@ -284,7 +284,7 @@ func TestMemory_aClaimIsNotAllocated(t *testing.T) {
 		}
 	}
 	// A line that is too long is read over, not kept.
-	long := io.LimitReader(zeros{}, 300<<20)
+	long := io.LimitReader(zeros{}, 64<<20)
 	n := allocated(func() {
 		got, _ := talk(t, NDJSON, io.MultiReader(strings.NewReader("{"), long, strings.NewReader("\n")), Options{MaxMessage: 1 << 20}, &testHandler{})
 		if diff := cmp.Diff([]string{"null -32700"}, []string{digest(t, got[0])}); diff != "" {
@@ -306,7 +306,7 @@ func (zeros) Read(b []byte) (int, error) {
 }
 
 func TestMemory_largeMessagesAreNotKept(t *testing.T) {
-	const size = 8 << 20
+	const size = 6 << 20
 	h := &testHandler{handle: func(_ context.Context, r *Request) (any, error) {
 		if r.Method == "large" {
 			return strings.Repeat("x", size), nil
@@ -323,7 +323,7 @@ func TestMemory_largeMessagesAreNotKept(t *testing.T) {
 			}
 		}
 		p.send(req(1, "take", `["`+strings.Repeat("x", size)+`"]`))
-		p.want(ok("1", "8388612"))
+		p.want(ok("1", "6291460"))
 		check("request")
 		p.send(req(2, "large", `{}`))
 		if m := p.next(); len(m) < size {
