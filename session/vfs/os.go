@@ -94,8 +94,10 @@ func (osFS) Lock(ctx context.Context, path string) (Unlocker, error) {
 		}
 	}
 	// Who holds it is for people and for error messages; a lock that cannot
-	// be labelled is a lock all the same.
-	_ = writeHolder(f)
+	// be labelled is a lock all the same, but must not name somebody else.
+	if writeHolder(f) != nil {
+		_ = f.Truncate(0)
+	}
 	return &osLock{f: f}, nil
 }
 

@@ -1,8 +1,8 @@
 // Package vfs is the dozen file operations that agent-ls uses, so that tests
 // can make each of them fail (see errorfs).
 //
-// It does not know what is in the files. Invariant: Write is one system call;
-// nothing here loops after a short write, as os.File does.
+// It does not know what is in the files. Invariant: a write is one system
+// call; nothing here loops after a short write, as os.File does.
 package vfs
 
 import (
@@ -34,8 +34,9 @@ type FS interface {
 	// SyncDir makes the names in a directory durable.
 	SyncDir(path string) error
 	// Lock takes the exclusive lock of the lock file at path, making the file
-	// if needed and writing the pid into it. It waits until ctx ends; a holder
-	// that remains gives a *session.LockedError-like value through Holder.
+	// if needed and writing the pid into it; the file stays afterwards. It
+	// waits until ctx ends and then gives *LockHeldError. Two locks taken
+	// through one FS exclude each other as those of two processes do.
 	Lock(ctx context.Context, path string) (Unlocker, error)
 	// Holder tells who wrote the lock file last and whether the lock is held now.
 	Holder(path string) (pid int, since time.Time, held bool)
