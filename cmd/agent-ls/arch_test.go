@@ -25,6 +25,7 @@ var layers = map[string][]string{
 	"session/chain":        {"session", "session/jsonl"},
 	"session/format":       {"session", "session/jsonl", "session/chain", "github.com/go-json-experiment/json"},
 	"session/vfs":          {"golang.org/x/sys"},
+	"session/vfs/errorfs":  {"session/vfs"},
 	"session/journal":      {"session", "session/jsonl", "session/vfs"},
 	"session/overlay":      {"session", "session/vfs"},
 	"session/catalog":      {"session", "session/jsonl", "session/vfs", "session/journal", "session/overlay", "modernc.org/sqlite"},
