@@ -36,28 +36,14 @@ func (s *Server) resume(ctx context.Context, p wire.ResumeParams) (_ any, err er
 		return nil, err
 	}
 	res := wire.ResumeResult{
-		Session: s.wireLoaded(o, r), Messages: []wire.Message{},
-		Report: report(o.Transcript, r, o.Cost, o.From), Revision: string(o.Revision),
+		Session: s.wireLoaded(o, r), Report: report(o.Transcript, r, o.Cost, o.From), Revision: string(o.Revision),
 	}
-	var last time.Time
-	for m, err := range session.Messages(o.Format, o.Source, o.Transcript, r) {
-		if err != nil {
-			return nil, err
-		}
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if m.Time.After(last) {
-			last = m.Time
-		}
-		for _, b := range m.Blocks {
-			if t, ok := b.(session.ToolResult); ok && t.Spilled != "" {
-				res.Report.Spilled = append(res.Report.Spilled, t.Spilled)
-			}
-		}
-		res.Messages = append(res.Messages, messageOut(m, limit))
+	sum, err := encodeMessages(ctx, session.NewPlan(o.Format, o.Source, o.Transcript, r), limit)
+	if err != nil {
+		return nil, err
 	}
-	res.Reminder = s.reminder(last)
+	res.Report.Spilled = sum.spilled
+	res.Reminder = s.reminder(sum.last)
 	res.Command = command(o)
 	if row.WriterPID != 0 && row.WriterPID != s.o.PID {
 		res.Writer = &wire.Writer{PID: row.WriterPID, Since: timeText(row.WriterSince)}
@@ -70,8 +56,12 @@ func (s *Server) resume(ctx context.Context, p wire.ResumeParams) (_ any, err er
 	} else if !isNotFound(err) {
 		return nil, err
 	}
+	raw, err := withMessages(sum.json, res)
+	if err != nil {
+		return nil, err
+	}
 	if p.Subscribe != nil && !*p.Subscribe {
-		return res, nil
+		return raw, nil
 	}
 	// What comes after these messages follows the answer.
 	after := "0"
@@ -79,7 +69,7 @@ func (s *Server) resume(ctx context.Context, p wire.ResumeParams) (_ any, err er
 		e := o.Transcript.Entries()[n-1]
 		after = e.ID
 	}
-	return rpc.Reply{Result: res, Key: row.ID.String(), After: func() {
+	return rpc.Reply{Result: raw, Key: row.ID.String(), After: func() {
 		if _, err := s.follow(s.base, row, after, limit); err != nil && s.base.Err() == nil {
 			s.o.Log.Sugar().Warnw("session cannot be followed", "session", row.ID.String(), "error", err)
 		}

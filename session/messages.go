@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"io"
 	"iter"
 	"slices"
@@ -12,10 +13,10 @@ import (
 // follows the longest message. Iteration stops at the first error of src.
 func Messages(f Format, src io.ReaderAt, t *Transcript, r *Resolution) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
-		var scratch []byte
+		var ahead Ahead
 		p := NewPlan(f, src, t, r)
 		for i := range p.Len() {
-			m, err := p.Load(i, &scratch)
+			m, err := p.Load(i, &ahead)
 			if err != nil {
 				yield(Message{}, err)
 				return
@@ -47,10 +48,22 @@ func NewPlan(f Format, src io.ReaderAt, t *Transcript, r *Resolution) *Plan {
 // Len is the number of messages, those that turn out empty included.
 func (p *Plan) Len() int { return len(p.groups) }
 
+// Size is the number of bytes that the messages take in the log: about what
+// they take as JSON, and at least that in most stores.
+func (p *Plan) Size() int {
+	n := 0
+	for _, g := range p.groups {
+		for _, i := range g {
+			n += p.t.entries[i].Pos.Length
+		}
+	}
+	return n
+}
+
 // Load reads message i. It has no blocks where nothing of it is for a model.
-// scratch is reused from one call to the next.
-func (p *Plan) Load(i int, scratch *[]byte) (Message, error) {
-	m, err := loadMessage(p.format, p.src, p.t, p.groups[i], scratch)
+// ahead is one caller's and reused from one call to the next.
+func (p *Plan) Load(i int, ahead *Ahead) (Message, error) {
+	m, err := loadMessage(p.format, p.src, p.t, p.groups[i], ahead)
 	if err != nil {
 		return Message{}, err
 	}
@@ -114,16 +127,44 @@ func (r *Resolution) Groups(t *Transcript) [][]int {
 	return out
 }
 
-func loadMessage(f Format, src io.ReaderAt, t *Transcript, group []int, scratch *[]byte) (Message, error) {
+// Ahead is what was read beyond an entry: the next one most often stands
+// right behind it, and need not be asked for again. The zero value is ready.
+type Ahead struct {
+	buf []byte
+	off int64
+}
+
+// aheadBytes is how much is read at a time.
+const aheadBytes = 128 << 10
+
+// read gives the bytes of e, valid until the next call.
+func (a *Ahead) read(src io.ReaderAt, e Entry) ([]byte, error) {
+	from := e.Pos.Offset - a.off
+	if from < 0 || from+int64(e.Pos.Length) > int64(len(a.buf)) {
+		size := max(e.Pos.Length, aheadBytes)
+		a.buf = slices.Grow(a.buf[:0], size)[:size]
+		n, err := src.ReadAt(a.buf, e.Pos.Offset)
+		a.buf, a.off, from = a.buf[:n], e.Pos.Offset, 0
+		if n < e.Pos.Length {
+			if err == nil || errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, err
+		}
+	}
+	return a.buf[from : from+int64(e.Pos.Length)], nil
+}
+
+func loadMessage(f Format, src io.ReaderAt, t *Transcript, group []int, ahead *Ahead) (Message, error) {
 	entries := t.Entries()
 	m := Message{Role: entries[group[0]].Role, Entries: make([]string, 0, len(group))}
 	for _, i := range group {
 		e := entries[i]
-		*scratch = slices.Grow((*scratch)[:0], e.Pos.Length)[:e.Pos.Length]
-		if err := readRaw(src, e, *scratch); err != nil {
+		raw, err := ahead.read(src, e)
+		if err != nil {
 			return Message{}, err
 		}
-		b := f.Body(*scratch)
+		b := f.Body(raw)
 		m.Blocks = append(m.Blocks, b.Blocks...)
 		m.Entries = append(m.Entries, e.ID)
 		m.Time = e.Time

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -123,7 +124,7 @@ func (r *run) connect(notify func(string, []byte), workspaces ...string) (*local
 	for _, w := range workspaces {
 		folders = append(folders, map[string]any{"uri": fileURI(w), "name": filepath.Base(w)})
 	}
-	if err := l.call(r.ctx, "initialize", map[string]any{"processId": nil, "capabilities": map[string]any{}, "workspaceFolders": folders}, nil); err != nil {
+	if err := l.client.call(r.ctx, "initialize", map[string]any{"processId": nil, "capabilities": map[string]any{}, "workspaceFolders": folders}, nil); err != nil {
 		return nil, err
 	}
 	select {
@@ -132,6 +133,38 @@ func (r *run) connect(notify func(string, []byte), workspaces ...string) (*local
 		return nil, r.ctx.Err()
 	}
 	return l, nil
+}
+
+// call asks the server without the pipe between, so that a long answer is not
+// copied and decoded on the way. Notifications still come through the client.
+func (l *local) call(ctx context.Context, method string, params, result any) error {
+	p, err := json.Marshal(params)
+	if err != nil {
+		return err
+	}
+	answer, err := l.server.Handle(ctx, &rpc.Request{Method: method, Params: p})
+	var rerr *rpc.Error
+	if errors.As(err, &rerr) {
+		return &rpcError{Code: int(rerr.Code), Message: rerr.Message}
+	}
+	if err != nil {
+		return err
+	}
+	if r, ok := answer.(rpc.Reply); ok {
+		if r.After != nil {
+			defer r.After()
+		}
+		answer = r.Result
+	}
+	raw, err := rpc.Encode(answer)
+	if err != nil || result == nil {
+		return err
+	}
+	if r, ok := result.(*json.RawMessage); ok {
+		*r = json.RawMessage(raw)
+		return nil
+	}
+	return json.Unmarshal(raw, result)
 }
 
 // done ends the connection and the server, which writes what is queued.

@@ -86,6 +86,13 @@ type jsonFlag struct {
 
 // printJSON prints one JSON value and a line feed.
 func (r *run) printJSON(v any) error {
+	if raw, ok := v.(json.RawMessage); ok { // as the server gave it
+		if _, err := r.stdout.Write(raw); err != nil {
+			return err
+		}
+		_, err := r.stdout.Write([]byte{'\n'})
+		return err
+	}
 	enc := json.NewEncoder(r.stdout)
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)

@@ -84,10 +84,11 @@ type ResumeParams struct {
 	MaxBlock  int    `json:"maxBlock,omitzero"`
 }
 
-// ResumeResult of session/resume.
+// ResumeResult of session/resume. The server puts Messages in as it encodes
+// them, one at a time; a client reads them here.
 type ResumeResult struct {
+	Messages []Message `json:"messages,omitempty"`
 	Session  Session   `json:"session"`
-	Messages []Message `json:"messages"`
 	Report   Report    `json:"report"`
 	Reminder *Reminder `json:"reminder,omitempty"`
 	Command  *Command  `json:"command,omitempty"`
