@@ -11,7 +11,6 @@ import (
 
 	"github.com/agent-ls/agent-ls/lsp/rpc"
 	"github.com/agent-ls/agent-ls/session"
-	"github.com/agent-ls/agent-ls/session/catalog"
 	"github.com/agent-ls/agent-ls/session/journal"
 )
 
@@ -69,8 +68,6 @@ func toError(err error) error {
 			d["pid"] = locked.PID
 		}
 		return data(codeLocked, d)
-	case errors.Is(err, catalog.ErrRunning):
-		return data(codeLocked, nil)
 	case errors.As(err, &stale):
 		return data(codeModified, map[string]any{"revision": string(stale.Current)})
 	case errors.As(err, &storage):

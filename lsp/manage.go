@@ -113,10 +113,7 @@ func (s *Server) delete(ctx context.Context, p wire.DeleteParams) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !p.Force && (row.Status == session.StatusRunning || row.WriterPID != 0 && row.WriterPID != s.o.PID) {
-		return nil, &session.LockedError{Path: row.Path, PID: row.WriterPID, Since: row.WriterSince}
-	}
-	change, trashed, err := s.o.Catalog.Delete(ctx, row.ID, p.Permanently)
+	change, trashed, err := s.o.Catalog.Delete(ctx, row.ID, catalog.DeleteOptions{Permanently: p.Permanently, Force: p.Force})
 	s.publish(ctx, change)
 	if err != nil {
 		return nil, err

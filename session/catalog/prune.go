@@ -3,10 +3,6 @@ package catalog
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/agent-ls/agent-ls/session"
@@ -21,6 +17,8 @@ type PruneOptions struct {
 	Agents    []string
 	DryRun    bool
 	Keep      func(Row) string // a reason to keep it, or ""
+	// Permanently removes instead of moving to the trash.
+	Permanently bool
 }
 
 // Pruned is what Prune removed or would remove.
@@ -38,158 +36,135 @@ type Kept struct {
 }
 
 // Prune removes old sessions with their side files to the trash. Sessions
-// that run, are held, wait for an answer, or were read or resumed through us
-// within the time are kept, and told of.
+// that run, are held, or were read or resumed through us within the time are
+// kept and told of, as are those that could not be removed. A session is as
+// active as the subagents that belong to it, which go with it. The error is
+// that of ctx.
 func (c *Catalog) Prune(ctx context.Context, o PruneOptions) (Pruned, error) {
-	now := c.o.Clock.Now()
 	snap := c.snap.Load()
+	helpers := snap.helpers()
 	m := snap.matcher(Query{CWD: o.CWD, Agents: o.Agents, Archived: IncludeArchived, IncludeEmpty: true})
+	p := pruning{c, o, c.o.Clock.Now()}
 	var out Pruned
-	var errs []error
+	var touched []string
 	for _, r := range snap.matching(m) {
 		if err := ctx.Err(); err != nil {
-			return out, err
+			break
 		}
-		age := r.UpdatedAt
-		if o.ByCreated {
-			age = r.CreatedAt
-		}
-		if age.IsZero() || now.Sub(age) <= o.OlderThan {
+		if !p.old(r.Row) || !o.ByCreated && !p.isOld(helpers[r.ID]) {
 			continue
 		}
-		if why := c.keep(r, now, o); why != "" {
+		bytes, why := p.remove(r, &touched)
+		switch {
+		case why == "":
+			out.Sessions = append(out.Sessions, r.Row)
+			out.Bytes += bytes
+		case why != notOld:
 			out.Kept = append(out.Kept, Kept{r.ID, why})
-			continue
 		}
-		bytes, err := c.sizeOf(r.Row)
-		if err == nil && !o.DryRun {
-			var ch Change
-			ch, _, err = c.Delete(ctx, r.ID, false)
-			out.Change.add(ch)
-		}
-		if err != nil {
-			out.Kept = append(out.Kept, Kept{r.ID, err.Error()})
-			errs = append(errs, err)
-			continue
-		}
-		out.Sessions = append(out.Sessions, r.Row)
-		out.Bytes += bytes
 	}
-	return out, errors.Join(errs...)
+	var err error
+	if len(touched) > 0 {
+		out.Change, err = c.Refresh(context.WithoutCancel(ctx), touched...)
+	}
+	return out, errors.Join(ctx.Err(), err)
 }
 
-// keep gives the reason why an old session stays.
-func (c *Catalog) keep(r *row, now time.Time, o PruneOptions) string {
-	_, _, held := c.o.FS.Holder(journal.LockPath(r.Path))
-	switch {
-	case held:
-		return "a writer holds it"
-	case r.Status == session.StatusRunning:
-		return "it is running"
-	case now.Sub(r.Note.Resumed) <= o.OlderThan:
-		return "it was resumed recently"
-	case now.Sub(r.Note.ReadAt) <= o.OlderThan:
-		return "it was read recently"
-	}
-	if o.Keep != nil {
-		return o.Keep(r.Row)
-	}
-	return ""
-}
-
-// belongings gives the files and directories of a session: the transcript,
-// our lock file, and what the format says belongs to it.
-func (c *Catalog) belongings(r Row) []string {
-	if l, ok := c.formats[r.Agent].(session.Lazy); ok {
-		// The directory is the session's own.
-		dir := filepath.Dir(r.Path)
-		if rel, in := below(r.Root, dir); in {
-			if _, ok := l.Expected(rel); ok {
-				return []string{dir}
+// helpers gives the last activity of the subagents of each session.
+func (s *Snapshot) helpers() map[session.ID]time.Time {
+	out := map[session.ID]time.Time{}
+	for _, c := range s.chunks {
+		for _, r := range c.rows {
+			if r != nil && r.Kind == session.Subagent && r.UpdatedAt.After(out[r.Parent]) {
+				out[r.Parent] = r.UpdatedAt
 			}
-		}
-	}
-	out := []string{r.Path}
-	if lock := journal.LockPath(r.Path); c.exists(lock) {
-		out = append(out, lock)
-	}
-	if side := strings.TrimSuffix(r.Path, filepath.Ext(r.Path)); side != r.Path && c.exists(side) {
-		rel, in := below(r.Root, filepath.Join(side, "x"))
-		if _, owned := c.formats[r.Agent].Owner(rel); in && owned {
-			out = append(out, side)
 		}
 	}
 	return out
 }
 
-func (c *Catalog) exists(path string) bool {
-	_, err := c.o.FS.Lstat(path)
-	return err == nil
+// pruning is one run of Prune.
+type pruning struct {
+	c   *Catalog
+	o   PruneOptions
+	now time.Time
 }
 
-// sizeOf adds up the bytes of a session's files. Links are not followed.
-func (c *Catalog) sizeOf(r Row) (int64, error) {
-	var total int64
-	var add func(path string) error
-	add = func(path string) error {
-		i, err := c.o.FS.Lstat(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
+// isOld tells that t is before the time that is kept; an unknown time tells
+// nothing.
+func (p pruning) isOld(t time.Time) bool { return t.IsZero() || p.now.Sub(t) > p.o.OlderThan }
+
+func (p pruning) old(r Row) bool {
+	t := r.UpdatedAt
+	if p.o.ByCreated {
+		t = r.CreatedAt
+	}
+	return !t.IsZero() && p.isOld(t)
+}
+
+// notOld is the reason for a session that was written since it was listed.
+const notOld = "it is not old any more"
+
+// remove deletes a session, or says why not. A dry run looks as closely.
+func (p pruning) remove(r *row, touched *[]string) (bytes int64, why string) {
+	own := p.c.belongings(r.Row)
+	bytes, err := p.c.sizeOf(own)
+	if err != nil {
+		return 0, err.Error()
+	}
+	if p.o.DryRun {
+		now, _ := p.c.fresh(r)
+		if err := p.c.inside(r.Row); err != nil {
+			return bytes, err.Error()
 		}
-		if err != nil {
-			return err
+		if _, _, held := p.c.o.FS.Holder(journal.LockPath(r.Path)); held {
+			return bytes, "a writer holds it"
 		}
-		if !i.Mode.IsDir() {
-			total += i.Size
-			return nil
-		}
-		list, err := c.o.FS.ReadDir(path)
-		if err != nil {
-			return err
-		}
-		for _, e := range list {
-			if err := add(filepath.Join(path, e.Name())); err != nil {
-				return err
-			}
+		return bytes, p.keep(now)
+	}
+	keep := &kept{}
+	_, err = p.c.remove(r, own, DeleteOptions{Permanently: p.o.Permanently}, func(now Row) error {
+		if keep.why = p.keep(now); keep.why != "" {
+			return keep
 		}
 		return nil
+	})
+	switch {
+	case err == nil:
+		*touched = append(append(*touched, own...), r.Path)
+		return bytes, ""
+	case errors.Is(err, keep):
+		return bytes, keep.why
+	case errors.Is(err, session.ErrNotFound):
+		*touched = append(*touched, r.Path)
+		return bytes, notOld
+	case errors.Is(err, session.ErrLocked):
+		return bytes, "a writer holds it"
 	}
-	for _, p := range c.belongings(r) {
-		if err := add(p); err != nil {
-			return total, err
-		}
-	}
-	return total, nil
+	*touched = append(append(*touched, own...), r.Path)
+	return bytes, err.Error()
 }
 
-// ErrRunning: a session that is being written is not deleted.
-var ErrRunning = errors.New("session is running")
+// kept stops a removal.
+type kept struct{ why string }
 
-// Delete moves a session with its side files to the trash of the system, or
-// removes it. trashed names where the transcript went. What lies outside the
-// session's store is never touched, and links are not followed.
-func (c *Catalog) Delete(ctx context.Context, id session.ID, permanently bool) (change Change, trashed string, err error) {
-	r, _, ok := c.snap.Load().find(id)
-	if !ok {
-		return Change{}, "", &session.NotFoundError{What: "session", Name: id.String()}
+func (k *kept) Error() string { return k.why }
+
+// keep gives the reason why a session stays.
+func (p pruning) keep(r Row) string {
+	switch {
+	case !p.old(r):
+		return notOld
+	case r.Status == session.StatusRunning:
+		return "it is running"
+	case r.WriterPID != 0:
+		return "a process has it open"
+	case !r.Note.Resumed.IsZero() && !p.isOld(r.Note.Resumed):
+		return "it was resumed recently"
+	case !r.Note.ReadAt.IsZero() && !p.isOld(r.Note.ReadAt):
+		return "it was read recently"
+	case p.o.Keep != nil:
+		return p.o.Keep(r)
 	}
-	for _, p := range c.belongings(r.Row) {
-		if _, in := below(r.Root, p); !in || p == r.Root {
-			return Change{}, "", fmt.Errorf("%q is outside of its store %q", p, r.Root)
-		}
-		var where string
-		if permanently {
-			err = c.o.FS.RemoveAll(p)
-		} else {
-			where, err = c.trash(p)
-		}
-		if err != nil {
-			return Change{}, trashed, err
-		}
-		if trashed == "" {
-			trashed = where
-		}
-	}
-	change, err = c.Refresh(ctx, r.Path)
-	return change, trashed, err
+	return ""
 }
