@@ -133,8 +133,8 @@ func (l *Loader) inspect(line jsonl.Line, entries []Entry) {
 // out of order by seconds.
 const clockSlack = time.Minute
 
-// Read replays the transcript in src with format f. The error is that of the
-// source; damage is in Transcript.Problems. The transcript then holds what
+// Read replays the transcript in src with format f. The error is a *ReadError
+// with that of the source; damage is in Transcript.Problems. The transcript then holds what
 // came before the error.
 func Read(f Format, native string, src io.ReaderAt, opt ReadOptions) (*Transcript, Cost, error) {
 	l := NewLoader(f, native)
@@ -152,11 +152,28 @@ func Read(f Format, native string, src io.ReaderAt, opt ReadOptions) (*Transcrip
 	}
 	cost := l.Cost()
 	cost.Bytes = r.BytesRead()
-	return l.TranscriptWith(pending), cost, r.Err()
+	err := r.Err()
+	if err != nil {
+		err = &ReadError{Pos: Pos{Line: r.Num(), Offset: r.Offset()}, Err: err}
+	}
+	return l.TranscriptWith(pending), cost, err
 }
 
-// LoadBody reads and decodes the content of one entry. io.ErrUnexpectedEOF
-// means that the source is shorter than it was.
+// ReadError says where a transcript could not be read, and why.
+type ReadError struct {
+	Pos Pos
+	Err error
+}
+
+func (e *ReadError) Error() string {
+	return "transcript unreadable at line " + itoa(e.Pos.Line) + ": " + e.Err.Error()
+}
+
+// Unwrap gives the error of the source.
+func (e *ReadError) Unwrap() error { return e.Err }
+
+// LoadBody reads and decodes the content of one entry. The error is a
+// *ReadError; io.ErrUnexpectedEOF in it means that the source is shorter than it was.
 func LoadBody(f Format, src io.ReaderAt, e Entry) (Body, error) {
 	raw, err := LoadRaw(src, e)
 	if err != nil {
@@ -183,5 +200,5 @@ func readRaw(src io.ReaderAt, e Entry, raw []byte) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
-	return err
+	return &ReadError{Pos: e.Pos, Err: err}
 }

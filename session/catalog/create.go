@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
 	"path/filepath"
 
 	"github.com/agent-ls/agent-ls/session"
@@ -44,18 +45,18 @@ func (c *Catalog) New(ctx context.Context, agent string, s session.Session, rand
 		if err != nil {
 			return Row{}, change, err
 		}
-		path := filepath.Join(root.Root.Dir, filepath.FromSlash(rel))
-		if c.exists(path) {
+		file := filepath.Join(root.Root.Dir, filepath.FromSlash(rel))
+		if c.exists(file) {
 			continue
 		}
-		err = c.makeDirs(root.Root.Dir, dirs)
+		err = c.makeDirs(root.Root.Dir, native, dirs)
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
 		if err != nil {
 			return Row{}, change, err
 		}
-		s.ID, s.Root, s.Path = session.ID{Agent: agent, Native: native}, root.Root.Dir, path
+		s.ID, s.Root, s.Path = session.ID{Agent: agent, Native: native}, root.Root.Dir, file
 		row, more := c.pending(s)
 		change.add(more)
 		return row, change, nil
@@ -63,9 +64,9 @@ func (c *Catalog) New(ctx context.Context, agent string, s session.Session, rand
 	return Row{}, change, fmt.Errorf("no free session id in %q after %d tries", root.Root.Dir, createTries)
 }
 
-// makeDirs makes the directories of a session; the first must be new, since
-// it reserves the id.
-func (c *Catalog) makeDirs(root string, dirs []string) error {
+// makeDirs makes the directories of a session. One that bears its id must be
+// new, since it reserves the id; others are shared with other sessions.
+func (c *Catalog) makeDirs(root, native string, dirs []string) error {
 	if len(dirs) == 0 {
 		return nil
 	}
@@ -73,7 +74,11 @@ func (c *Catalog) makeDirs(root string, dirs []string) error {
 		return err
 	}
 	for _, d := range dirs {
-		if err := c.o.FS.Mkdir(filepath.Join(root, filepath.FromSlash(d)), 0o700); err != nil {
+		mk := c.o.FS.MkdirAll
+		if path.Base(d) == native {
+			mk = c.o.FS.Mkdir
+		}
+		if err := mk(filepath.Join(root, filepath.FromSlash(d)), 0o700); err != nil {
 			return err
 		}
 	}

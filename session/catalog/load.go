@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -31,6 +32,24 @@ func (o *Opened) Close() error {
 	return o.closer.Close()
 }
 
+// LinesBefore counts the lines before From: the replay, which does not read
+// them, counts its lines from there.
+func (o *Opened) LinesBefore() (int, error) {
+	n, buf := 0, make([]byte, 256<<10)
+	for off := int64(0); off < o.From; {
+		part := buf[:min(int64(len(buf)), o.From-off)]
+		got, err := o.Source.ReadAt(part, off)
+		n += bytes.Count(part[:got], []byte{'\n'})
+		if off += int64(got); got < len(part) {
+			if err == nil || errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return 0, &session.ReadError{Pos: session.Pos{Line: n + 1, Offset: off}, Err: err}
+		}
+	}
+	return n, nil
+}
+
 // LoadOptions of Load.
 type LoadOptions struct {
 	// Resume allows a replay of the part from which the effective
@@ -40,8 +59,8 @@ type LoadOptions struct {
 
 // Load reads a transcript. Row, Transcript and Revision are of the same
 // bytes, even while the file grows; a Row that the snapshot does not have yet
-// is not published. Errors: *session.NotFoundError, and those of the disk;
-// damage is in the transcript's findings.
+// is not published. Errors: *session.NotFoundError, fs.ErrNotExist where the
+// file is gone, and *session.ReadError; damage is in the transcript's findings.
 func (c *Catalog) Load(ctx context.Context, id session.ID, o LoadOptions) (*Opened, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -55,6 +74,8 @@ func (c *Catalog) Load(ctx context.Context, id session.ID, o LoadOptions) (*Open
 	switch {
 	case isMissing(err) && r.Empty:
 		out.Source = strings.NewReader("") // not written yet
+	case err != nil && !isMissing(err):
+		return nil, &session.ReadError{Pos: session.Pos{Line: 1}, Err: err}
 	case err != nil:
 		return nil, err
 	default:
