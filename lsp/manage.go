@@ -2,15 +2,14 @@ package lsp
 
 import (
 	"context"
-	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/agent-ls/agent-ls/lsp/wire"
 	"github.com/agent-ls/agent-ls/session"
 	"github.com/agent-ls/agent-ls/session/catalog"
-	"github.com/agent-ls/agent-ls/session/journal"
 )
 
 func (s *Server) create(ctx context.Context, p wire.NewParams) (any, error) {
@@ -54,7 +53,10 @@ func (s *Server) note(ctx context.Context, name string, edit func(catalog.Note) 
 }
 
 func (s *Server) rename(ctx context.Context, p wire.RenameParams) (any, error) {
-	title := strings.Join(strings.Fields(p.Title), " ")
+	if p.Title == nil {
+		return nil, &session.InvalidError{Field: "title", Why: "want a title; an empty one takes the name away"}
+	}
+	title := strings.Join(strings.Fields(*p.Title), " ")
 	row, err := s.find(ctx, p.SessionID, "")
 	if err != nil {
 		return nil, err
@@ -80,6 +82,9 @@ func (s *Server) rename(ctx context.Context, p wire.RenameParams) (any, error) {
 }
 
 func (s *Server) tag(ctx context.Context, p wire.TagParams) (any, error) {
+	if p.Tags == nil {
+		return nil, &session.InvalidError{Field: "tags", Why: "want the tags, which replace those there were"}
+	}
 	var tags []string
 	for _, t := range p.Tags {
 		if t = strings.TrimSpace(t); t != "" && !slices.Contains(tags, t) {
@@ -126,16 +131,21 @@ func (s *Server) delete(ctx context.Context, p wire.DeleteParams) (any, error) {
 }
 
 func (s *Server) prune(ctx context.Context, p wire.PruneParams) (any, error) {
-	days := 30.0
-	if p.OlderThanDays != nil {
-		days = *p.OlderThanDays
+	days, created, err := pruneRule("", p.OlderThanDays, p.Basis)
+	if err != nil {
+		return nil, err
 	}
-	if days < 0 || days > 36500 {
-		return nil, &session.InvalidError{Field: "olderThanDays", Value: itoa(int(days)), Why: "want 0 to 36500"}
+	s.mu.Lock()
+	if p.Basis == "" {
+		created = s.settings.pruneCreated
 	}
-	created, ok := map[string]bool{"": false, "activity": false, "created": true}[p.Basis]
-	if !ok {
-		return nil, &session.InvalidError{Field: "basis", Value: p.Basis, Why: "want activity or created"}
+	if days == nil {
+		days = s.settings.pruneDays
+	}
+	s.mu.Unlock()
+	age := 30.0
+	if days != nil {
+		age = *days
 	}
 	if err := s.visit(ctx, p.CWD); err != nil {
 		return nil, err
@@ -146,7 +156,7 @@ func (s *Server) prune(ctx context.Context, p wire.PruneParams) (any, error) {
 		return nil, ctx.Err()
 	}
 	out, err := s.o.Catalog.Prune(ctx, catalog.PruneOptions{
-		OlderThan: time.Duration(days * float64(24*time.Hour)), ByCreated: created, CWD: p.CWD, Agents: p.Agents,
+		OlderThan: time.Duration(age * float64(24*time.Hour)), ByCreated: created, CWD: p.CWD, Agents: p.Agents,
 		DryRun: p.DryRun == nil || *p.DryRun,
 		Keep: func(r catalog.Row) string {
 			s.mu.Lock()
@@ -168,61 +178,14 @@ func (s *Server) prune(ctx context.Context, p wire.PruneParams) (any, error) {
 	return res, nil
 }
 
-func (s *Server) fork(ctx context.Context, p wire.ForkParams) (_ any, err error) {
-	row, err := s.find(ctx, p.SessionID, "")
-	if err != nil {
-		return nil, err
+// pruneRule checks what is too old; prefix is that of the fields.
+func pruneRule(prefix string, days *float64, basis string) (_ *float64, created bool, err error) {
+	if days != nil && !(*days >= 0 && *days <= 36500) {
+		return nil, false, &session.InvalidError{Field: prefix + "olderThanDays", Value: strconv.FormatFloat(*days, 'g', -1, 64), Why: "want 0 to 36500"}
 	}
-	f, ok := s.formatOf(row.ID).(session.Forker)
+	created, ok := map[string]bool{"": false, "activity": false, "created": true}[basis]
 	if !ok {
-		return nil, &session.UnsupportedError{Op: "fork", Agent: row.Agent, Why: "sessions of this agent cannot be forked"}
+		return nil, false, &session.InvalidError{Field: prefix + "basis", Value: basis, Why: "want activity or created"}
 	}
-	if p.Agent != "" && p.Agent != row.Agent {
-		return nil, &session.UnsupportedError{Op: "fork to " + p.Agent, Agent: row.Agent, Why: "a fork stays in the store of its agent"}
-	}
-	o, err := s.o.Catalog.Load(ctx, row.ID, catalog.LoadOptions{})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, o.Close()) }()
-	if p.At != "" {
-		if _, ok := o.Transcript.Index(p.At); !ok {
-			return nil, &session.InvalidError{Field: "at", Value: p.At, Why: "no such entry"}
-		}
-	}
-	target := row.Session
-	if p.CWD != "" {
-		target.CWD = p.CWD
-	}
-	made, change, err := s.o.Catalog.New(ctx, row.Agent, target, s.o.Random)
-	if err != nil {
-		return nil, err
-	}
-	s.publish(ctx, change)
-	title := p.Title
-	if title == "" && row.Title != "" {
-		title = row.Title + " (fork)"
-	}
-	a := session.Append{Session: target, Transcript: o.Transcript, Clock: s.o.Clock, Random: s.o.Random, FirstOfWriter: true}
-	lines, err := f.EncodeFork(nil, made.Native, p.At, title, a, func(e session.Entry) ([]byte, error) {
-		return session.LoadRaw(o.Source, e)
-	})
-	if err != nil {
-		return nil, err
-	}
-	if _, err := s.o.Journal.Append(ctx, made.Path, journal.Request{Lines: lines, Create: true}); err != nil {
-		return nil, err
-	}
-	change, err = s.o.Catalog.Refresh(ctx, made.Path)
-	if err != nil {
-		return nil, err
-	}
-	s.publish(ctx, change)
-	made, _ = s.o.Catalog.Snapshot().Get(made.ID)
-	if _, ok := s.formatOf(row.ID).(session.Namer); !ok && title != "" {
-		if made, err = s.annotate(ctx, made.ID, func(n catalog.Note) catalog.Note { n.Title = title; return n }); err != nil {
-			return nil, err
-		}
-	}
-	return wire.ForkResult{Session: s.wire(made), Report: wire.ForkReport{Entries: len(decodeLines(s.formatOf(row.ID), lines, 0))}}, nil
+	return days, created, nil
 }
