@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
+
+	"go.uber.org/zap"
 
 	"github.com/agent-ls/agent-ls/lsp/rpc"
 	"github.com/agent-ls/agent-ls/lsp/wire"
@@ -93,9 +96,12 @@ func (s *Server) write(ctx context.Context, row catalog.Row, w write) (any, erro
 		err     error
 	)
 	for try := 0; ; try++ {
-		lines, receipt, err = s.writeOnce(ctx, row, w)
+		lines, receipt, err = s.writeOnce(ctx, row, w, try == 0)
 		if err == nil {
 			break
+		}
+		if try == 0 && errors.Is(err, fs.ErrClosed) {
+			continue // the live transcript moved on while it was read
 		}
 		if w.expect != "" || !errors.Is(err, session.ErrStale) || try >= staleTries {
 			return nil, err
@@ -104,11 +110,7 @@ func (s *Server) write(ctx context.Context, row catalog.Row, w write) (any, erro
 	s.mu.Lock()
 	s.wrote[row.ID] = true
 	s.mu.Unlock()
-	change, err := s.o.Catalog.Refresh(ctx, row.Path)
-	if err != nil {
-		return nil, err
-	}
-	s.publish(ctx, change)
+	s.refresh(ctx, row)
 	if err := s.o.Hub.Settle(ctx, row.ID, receipt.Offset+int64(receipt.Length)); err != nil && ctx.Err() != nil {
 		// It is on disk; only the order of the answer was waited for.
 		s.o.Log.Debug("answered before the update")
@@ -122,8 +124,33 @@ func (s *Server) write(ctx context.Context, row catalog.Row, w write) (any, erro
 	return rpc.Reply{Result: res, Key: row.ID.String()}, nil
 }
 
-func (s *Server) writeOnce(ctx context.Context, row catalog.Row, w write) (lines []byte, receipt journal.Receipt, err error) {
-	o, err := s.o.Catalog.Load(ctx, row.ID, catalog.LoadOptions{})
+// refresh renews the row of a session that was written to. The bytes are on
+// disk by then, so that neither an error nor the end of ctx is one of the write.
+func (s *Server) refresh(ctx context.Context, row catalog.Row) {
+	ctx = context.WithoutCancel(ctx)
+	change, err := s.o.Catalog.Refresh(ctx, row.Path)
+	if err != nil {
+		s.o.Log.Warn("row was not renewed", zap.Stringer("session", row.ID), zap.Error(err))
+	}
+	s.publish(ctx, change)
+}
+
+// present is the transcript to write behind. Where somebody follows the
+// session it is the live one, so that an append costs its own bytes and not
+// those of the log. If that is behind the file, the journal finds it stale.
+func (s *Server) present(ctx context.Context, row catalog.Row, w write, live bool) (*catalog.Opened, error) {
+	if u, ok := s.o.Hub.Current(row.ID); ok && live && !u.Removed && u.Offset == u.Size && u.Size > 0 &&
+		(w.expect == "" || w.expect == u.Revision) {
+		row.Revision, row.Size = u.Revision, u.Size
+		return &catalog.Opened{
+			Row: row, Format: s.formatOf(row.ID), Transcript: u.Transcript, Revision: u.Revision, Size: u.Size, Source: u.Source,
+		}, nil
+	}
+	return s.o.Catalog.Load(ctx, row.ID, catalog.LoadOptions{})
+}
+
+func (s *Server) writeOnce(ctx context.Context, row catalog.Row, w write, live bool) (lines []byte, receipt journal.Receipt, err error) {
+	o, err := s.present(ctx, row, w, live)
 	if err != nil {
 		return nil, receipt, err
 	}
@@ -139,7 +166,7 @@ func (s *Server) writeOnce(ctx context.Context, row catalog.Row, w write) (lines
 	first := !s.wrote[row.ID]
 	s.mu.Unlock()
 	a := session.Append{
-		Session: row.Session, Transcript: o.Transcript, Parent: w.parent, Drafts: w.drafts,
+		Session: o.Row.Session, Transcript: o.Transcript, Parent: w.parent, Drafts: w.drafts,
 		Clock: s.o.Clock, Random: s.o.Random, FirstOfWriter: first,
 	}
 	if w.parent != "" {

@@ -77,10 +77,6 @@ func (s *Server) repair(ctx context.Context, p wire.RepairParams) (_ any, err er
 	if _, err := s.o.Journal.Append(ctx, row.Path, journal.Request{Lines: lines, Expect: o.Revision}); err != nil {
 		return nil, err
 	}
-	change, err := s.o.Catalog.Refresh(ctx, row.Path)
-	if err != nil {
-		return nil, err
-	}
-	s.publish(ctx, change)
+	s.refresh(ctx, row)
 	return res, nil
 }

@@ -1,9 +1,12 @@
 package lsp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/go-json-experiment/json"
@@ -39,6 +42,7 @@ func toError(err error) error {
 		storage     *journal.StorageError
 		path        *fs.PathError
 		missing     *session.NotFoundError
+		unreadable  *session.ReadError
 	)
 	data := func(code int64, data map[string]any) error {
 		return &rpc.Error{Code: code, Message: err.Error(), Data: data}
@@ -70,6 +74,10 @@ func toError(err error) error {
 		return data(codeLocked, d)
 	case errors.As(err, &stale):
 		return data(codeModified, map[string]any{"revision": string(stale.Current)})
+	case errors.As(err, &unreadable):
+		return data(codeUnreadable, map[string]any{
+			"line": unreadable.Pos.Line, "offset": unreadable.Pos.Offset, "errno": errno(unreadable.Err),
+		})
 	case errors.As(err, &storage):
 		return data(codeStorage, map[string]any{"errno": errno(err), "path": storage.Path})
 	case errors.Is(err, fs.ErrNotExist):
@@ -128,6 +136,9 @@ func decode(r *rpc.Request, p any) error {
 		return nil
 	}
 	if r.Params[0] == '[' {
+		if isEmptyArray(r.Params) {
+			return nil
+		}
 		return &rpc.Error{Code: rpc.CodeInvalidParams, Message: r.Method + ": params are by name, not by position", Data: map[string]any{"field": "params"}}
 	}
 	err := json.Unmarshal(r.Params, p, decoding)
@@ -137,12 +148,34 @@ func decode(r *rpc.Request, p any) error {
 	field := "params"
 	var sem *json.SemanticError
 	if errors.As(err, &sem) && sem.JSONPointer != "" {
-		field = string(sem.JSONPointer)[1:]
+		field = fieldOf(sem.JSONPointer)
 	}
 	return &rpc.Error{
 		Code: rpc.CodeInvalidParams, Message: r.Method + ": " + field + " is of the wrong type",
 		Data: map[string]any{"field": field},
 	}
+}
+
+// isEmptyArray reports whether raw is [], as which Lua and PHP clients encode
+// an empty object.
+func isEmptyArray(raw []byte) bool {
+	return len(raw) > 1 && raw[0] == '[' && len(bytes.TrimSpace(raw[1:len(raw)-1])) == 0
+}
+
+// fieldOf writes a pointer as the other messages name fields: messages[0].role.
+func fieldOf(p jsontext.Pointer) string {
+	var b strings.Builder
+	for token := range p.Tokens() {
+		switch _, err := strconv.ParseUint(token, 10, 32); {
+		case err == nil && b.Len() > 0:
+			b.WriteString("[" + token + "]")
+		case b.Len() > 0:
+			b.WriteString("." + token)
+		default:
+			b.WriteString(token)
+		}
+	}
+	return b.String()
 }
 
 func decodeLoose(raw []byte, p any) error {

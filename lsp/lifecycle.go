@@ -8,7 +8,6 @@ import (
 	"github.com/agent-ls/agent-ls/lsp/rpc"
 	"github.com/agent-ls/agent-ls/lsp/wire"
 	"github.com/agent-ls/agent-ls/session"
-	"github.com/agent-ls/agent-ls/watcher"
 )
 
 // lifecycle is where the connection stands between initialize and exit.
@@ -64,10 +63,15 @@ func (s *Server) initialize(_ context.Context, p wire.InitializeParams) (any, er
 	if len(dirs) == 0 && p.RootPath != nil && filepath.IsAbs(*p.RootPath) {
 		dirs = append(dirs, *p.RootPath)
 	}
-	if p.InitializationOptions != nil {
-		if err := s.configure(p.InitializationOptions); err != nil {
-			return nil, err
-		}
+	c, err := configuration("initializationOptions", p.InitializationOptions)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.configure(c); err != nil {
+		return nil, err
+	}
+	if c.Watch != nil { // counts before Run only
+		s.o.Hub.SetPoll(polls[c.Watch.Poll])
 	}
 	s.o.Catalog.Expect(dirs)
 	s.life.mu.Lock()
@@ -154,55 +158,4 @@ func (s *Server) didChangeWorkspaceFolders(ctx context.Context, p wire.FoldersPa
 	s.o.Hub.RootsChanged()
 	s.publish(ctx, change)
 	return nil, err
-}
-
-func (s *Server) didChangeConfiguration(ctx context.Context, p wire.ConfigurationParams) (any, error) {
-	if p.Settings.AgentLs == nil {
-		return nil, nil
-	}
-	if err := s.configure(p.Settings.AgentLs); err != nil {
-		return nil, err
-	}
-	change, err := s.o.Catalog.Reroot(ctx)
-	s.o.Hub.RootsChanged()
-	s.publish(ctx, change)
-	return nil, err
-}
-
-// configure takes over settings; roots count from the next look at the stores on.
-func (s *Server) configure(c *wire.Configuration) error {
-	roots, off := map[string][]string{}, map[string]bool{}
-	for agent, store := range c.Stores {
-		field := "stores." + agent
-		if _, ok := s.o.Catalog.Format(agent); !ok {
-			return &session.InvalidError{Field: field, Value: agent, Why: "no such agent"}
-		}
-		for _, dir := range store.Roots {
-			if !filepath.IsAbs(dir) {
-				return &session.InvalidError{Field: field + ".roots", Value: dir, Why: "want an absolute path"}
-			}
-		}
-		if len(store.Roots) > 0 {
-			roots[agent] = store.Roots
-		}
-		if store.Enabled != nil && !*store.Enabled {
-			off[agent] = true
-		}
-	}
-	if c.Stores != nil {
-		s.o.Catalog.SetStores(roots, off)
-	}
-	if c.Watch != nil {
-		p, ok := map[string]watcher.Poll{"": watcher.PollAuto, "auto": watcher.PollAuto, "always": watcher.PollAlways, "never": watcher.PollNever}[c.Watch.Poll]
-		if !ok {
-			return &session.InvalidError{Field: "watch.poll", Value: c.Watch.Poll, Why: "want auto, always or never"}
-		}
-		s.o.Hub.SetPoll(p)
-	}
-	if c.Log != nil && c.Log.Level != "" && s.o.SetLogLevel != nil {
-		if err := s.o.SetLogLevel(c.Log.Level); err != nil {
-			return &session.InvalidError{Field: "log.level", Value: c.Log.Level, Why: err.Error()}
-		}
-	}
-	return nil
 }

@@ -3,6 +3,9 @@ package lsp
 import (
 	"context"
 	"path/filepath"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/agent-ls/agent-ls/lsp/rpc"
 	"github.com/agent-ls/agent-ls/lsp/wire"
@@ -30,15 +33,44 @@ func (s *Server) list(ctx context.Context, p wire.ListParams) (any, error) {
 	if err := s.visit(ctx, q.CWD); err != nil {
 		return nil, err
 	}
+	if len(p.PartialResultToken) > 0 {
+		return s.listPartial(ctx, p, q)
+	}
+	s.settle(ctx)
 	page, err := s.o.Catalog.Snapshot().List(q)
 	if err != nil {
 		return nil, err
 	}
-	if len(p.PartialResultToken) > 0 {
-		// What is found later comes by partial results until the scan has ended.
-		return s.listPartial(ctx, p, q, page)
-	}
 	return s.listResult(page), nil
+}
+
+// firstLook is how long a list waits for the first scan where nothing is known
+// yet: long enough for a store of usual size, so that a script that asks once
+// gets an answer, and too short to be noticed.
+const firstLook = 250 * time.Millisecond
+
+// settle waits a moment for the first scan, if nothing is known yet.
+func (s *Server) settle(ctx context.Context) {
+	if s.scanned() || s.o.Catalog.Snapshot().Len() > 0 {
+		return
+	}
+	limit := time.NewTimer(firstLook)
+	defer limit.Stop()
+	select {
+	case <-s.o.Catalog.Scanned():
+	case <-limit.C:
+	case <-ctx.Done():
+	}
+}
+
+// scanned reports whether the first scan has ended.
+func (s *Server) scanned() bool {
+	select {
+	case <-s.o.Catalog.Scanned():
+		return true
+	default:
+		return false
+	}
 }
 
 func (s *Server) listResult(page catalog.Page) wire.ListResult {
@@ -53,33 +85,56 @@ func (s *Server) wireRows(rows []catalog.Row) []wire.Session {
 	return out
 }
 
-// listPartial sends the page as a partial result; while the first scan is
-// under way it waits for its end and sends the page as it is then. The answer
-// carries no rows again, as the standard wants it.
-func (s *Server) listPartial(ctx context.Context, p wire.ListParams, q catalog.Query, page catalog.Page) (any, error) {
-	send := func(page catalog.Page) error {
-		return s.conn.Notify("", "$/progress", wire.Progress{Token: p.PartialResultToken, Value: s.listResult(page)})
+// listPartial sends the rows by $/progress: those that are known at once, and
+// when the first scan has ended those of the page that are new or changed. The
+// answer carries no rows again, as the standard wants it.
+func (s *Server) listPartial(ctx context.Context, p wire.ListParams, q catalog.Query) (any, error) {
+	sent := map[session.ID]session.Revision{}
+	send := func() (catalog.Page, error) {
+		page, err := s.o.Catalog.Snapshot().List(q)
+		if err != nil {
+			return page, err
+		}
+		part := page
+		part.Rows = nil
+		for _, r := range page.Rows {
+			if rev, ok := sent[r.ID]; !ok || rev != r.Revision {
+				part.Rows = append(part.Rows, r)
+				sent[r.ID] = r.Revision
+			}
+		}
+		return page, s.conn.Notify("", "$/progress", wire.Progress{Token: p.PartialResultToken, Value: s.listResult(part)})
 	}
-	if err := send(page); err != nil {
-		return nil, err
-	}
-	select {
-	case <-s.o.Catalog.Scanned():
-	default:
+	complete := s.scanned() // before the page is made
+	page, err := send()
+	if err == nil && !complete {
+		end := s.begin(p.WorkDoneToken, "Looking for sessions")
 		select {
 		case <-s.o.Catalog.Scanned():
+			page, err = send()
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			err = ctx.Err()
 		}
-		var err error
-		if page, err = s.o.Catalog.Snapshot().List(q); err != nil {
-			return nil, err
-		}
-		if err := send(page); err != nil {
-			return nil, err
-		}
+		end()
+	}
+	if err != nil {
+		return nil, err
 	}
 	return wire.ListResult{Sessions: []wire.Session{}, NextCursor: page.Next, Total: page.Total}, nil
+}
+
+// begin tells the client that work is under way, if it gave a token; end that
+// it is done.
+func (s *Server) begin(token jsontext.Value, title string) (end func()) {
+	if len(token) == 0 {
+		return func() {}
+	}
+	tell := func(v wire.WorkDone) {
+		// When the connection has ended nobody waits for it.
+		_ = s.conn.Notify("", "$/progress", wire.Progress{Token: token, Value: v})
+	}
+	tell(wire.WorkDone{Kind: "begin", Title: title})
+	return func() { tell(wire.WorkDone{Kind: "end"}) }
 }
 
 // visit makes a directory that a request names a workspace.
@@ -158,10 +213,28 @@ func (s *Server) watch(ctx context.Context, p wire.Filters) (any, error) {
 				if err := s.conn.Notify("", "session/changed", m); err != nil {
 					stop()
 				}
+				s.pause(wctx)
 			}
 		}
 	})
 	return struct{}{}, nil
+}
+
+// pause waits as long as the client wants changes to fold beyond what they do
+// in the Hub.
+func (s *Server) pause(ctx context.Context) {
+	s.mu.Lock()
+	d := s.settings.debounce
+	s.mu.Unlock()
+	if d == 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
 }
 
 // changed makes the message of a change as far as q selects it. A session

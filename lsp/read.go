@@ -1,9 +1,12 @@
 package lsp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -33,7 +36,7 @@ func maxBlock(n int) (int, error) {
 	return n, nil
 }
 
-func (s *Server) read(ctx context.Context, p wire.ReadParams) (_ any, err error) {
+func (s *Server) read(ctx context.Context, p wire.ReadParams) (any, error) {
 	limit, err := maxBlock(p.MaxBlock)
 	if err != nil {
 		return nil, err
@@ -42,6 +45,24 @@ func (s *Server) read(ctx context.Context, p wire.ReadParams) (_ any, err error)
 	if err != nil {
 		return nil, err
 	}
+	return whole(func() (any, error) { return s.readOnce(ctx, row, p, limit) })
+}
+
+// shrinkTries is how often a transcript is read anew that was cut or replaced
+// while it was read.
+const shrinkTries = 5
+
+// whole reads again when the transcript came out shorter than it was.
+func whole(read func() (any, error)) (any, error) {
+	for try := 1; ; try++ {
+		v, err := read()
+		if err == nil || !errors.Is(err, io.ErrUnexpectedEOF) || try == shrinkTries {
+			return v, err
+		}
+	}
+}
+
+func (s *Server) readOnce(ctx context.Context, row catalog.Row, p wire.ReadParams, limit int) (_ any, err error) {
 	o, err := s.o.Catalog.Load(ctx, row.ID, catalog.LoadOptions{})
 	if err != nil {
 		return nil, err
@@ -50,7 +71,7 @@ func (s *Server) read(ctx context.Context, p wire.ReadParams) (_ any, err error)
 	if p.Entry != "" {
 		return readBlock(o, p)
 	}
-	r, err := o.Transcript.Resolve(p.Leaf)
+	r, err := resolve(o, p.Leaf)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +87,9 @@ func (s *Server) read(ctx context.Context, p wire.ReadParams) (_ any, err error)
 	default:
 		return nil, &session.InvalidError{Field: "view", Value: p.View, Why: "want effective or physical"}
 	}
-	from, to, err := window(o.Transcript, order, p)
+	build := newEntryBuilder(o.Format, o.Source, o.Transcript, r, limit)
+	build.raw = p.Raw
+	from, to, err := window(build.names, order, p)
 	if err != nil {
 		return nil, err
 	}
@@ -74,10 +97,12 @@ func (s *Server) read(ctx context.Context, p wire.ReadParams) (_ any, err error)
 		Session: s.wireLoaded(o, r), Entries: []wire.Entry{}, Leaf: r.Leaf, Branches: branches(r),
 		Report: report(o.Transcript, r, o.Cost, o.From), Revision: string(o.Revision),
 	}
-	build := &entryBuilder{format: o.Format, src: o.Source, t: o.Transcript, r: r, limit: limit, raw: p.Raw}
 	backward := p.Before != ""
 	budget := pageBytes
 	for from < to && budget > 0 {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		i := from
 		if backward {
 			i = to - 1
@@ -96,7 +121,7 @@ func (s *Server) read(ctx context.Context, p wire.ReadParams) (_ any, err error)
 	}
 	if backward {
 		// The page was filled from its end.
-		reverse(res.Entries)
+		slices.Reverse(res.Entries)
 		res.HasBefore, res.HasAfter = to > 0, to+len(res.Entries) < len(order)
 	} else {
 		res.HasBefore, res.HasAfter = from-len(res.Entries) > 0, from < len(order)
@@ -105,7 +130,7 @@ func (s *Server) read(ctx context.Context, p wire.ReadParams) (_ any, err error)
 }
 
 // window gives the positions in order that a page asks for: [from, to).
-func window(t *session.Transcript, order []int, p wire.ReadParams) (from, to int, err error) {
+func window(names names, order []int, p wire.ReadParams) (from, to int, err error) {
 	n := defaultEntries
 	if p.Limit != nil {
 		n = *p.Limit
@@ -117,14 +142,12 @@ func window(t *session.Transcript, order []int, p wire.ReadParams) (from, to int
 		return 0, 0, &session.InvalidError{Field: "before", Value: p.Before, Why: "give after or before, not both"}
 	}
 	place := func(field, id string) (int, error) {
-		i, ok := t.Index(id)
+		i, ok := names.index(id)
 		if !ok {
 			return 0, &session.InvalidError{Field: field, Value: id, Why: "no such entry"}
 		}
-		for k, j := range order {
-			if j == i {
-				return k, nil
-			}
+		if k := slices.Index(order, i); k >= 0 {
+			return k, nil
 		}
 		return 0, &session.InvalidError{Field: field, Value: id, Why: "the entry is not part of this view"}
 	}
@@ -145,10 +168,13 @@ func window(t *session.Transcript, order []int, p wire.ReadParams) (from, to int
 	return 0, min(len(order), n), nil
 }
 
-func reverse(e []wire.Entry) {
-	for i, j := 0, len(e)-1; i < j; i, j = i+1, j-1 {
-		e[i], e[j] = e[j], e[i]
+// resolve is the resolution of a leaf that a request names.
+func resolve(o *catalog.Opened, leaf string) (*session.Resolution, error) {
+	r, err := o.Transcript.Resolve(leaf)
+	if isNotFound(err) {
+		return nil, &session.InvalidError{Field: "leaf", Value: leaf, Why: "no such entry"}
 	}
+	return r, err
 }
 
 func branches(r *session.Resolution) []wire.Branch {
@@ -187,14 +213,73 @@ type entryBuilder struct {
 	src    io.ReaderAt
 	t      *session.Transcript
 	r      *session.Resolution
+	names  names
 	limit  int
 	raw    bool
+}
+
+func newEntryBuilder(f session.Format, src io.ReaderAt, t *session.Transcript, r *session.Resolution, limit int) *entryBuilder {
+	return &entryBuilder{format: f, src: src, t: t, r: r, names: newNames(t, r), limit: limit}
+}
+
+// names gives each entry an id of its own: where a log uses an id several
+// times, the last copy, which is the one that counts, has it, and the others go
+// by their offsets. So pages of a damaged log neither skip nor repeat.
+type names struct {
+	t    *session.Transcript
+	last map[string]int // of ids used several times: the index of the last copy
+}
+
+func newNames(t *session.Transcript, r *session.Resolution) names {
+	n := names{t: t}
+	if len(r.Report.DuplicateIDs) == 0 {
+		return n
+	}
+	n.last = make(map[string]int, len(r.Report.DuplicateIDs))
+	for _, id := range r.Report.DuplicateIDs {
+		n.last[id] = -1
+	}
+	for i := range t.Entries() {
+		if id := t.Entries()[i].ID; n.isRepeated(id) {
+			n.last[id] = i
+		}
+	}
+	return n
+}
+
+func (n names) isRepeated(id string) bool {
+	_, ok := n.last[id]
+	return ok
+}
+
+// of is the id of entry i.
+func (n names) of(i int) string {
+	e := &n.t.Entries()[i]
+	if last, repeated := n.last[e.ID]; repeated && last != i {
+		return strconv.FormatInt(e.Pos.Offset, 10)
+	}
+	return e.ID
+}
+
+// index finds the entry that of gave a name to.
+func (n names) index(name string) (int, bool) {
+	if i, ok := n.t.Index(name); ok {
+		return i, true
+	}
+	off, err := strconv.ParseInt(name, 10, 64)
+	if err != nil || n.last == nil {
+		return 0, false
+	}
+	return slices.BinarySearchFunc(n.t.Entries(), off, func(e session.Entry, off int64) int {
+		return cmp.Compare(e.Pos.Offset, off)
+	})
 }
 
 // entry gives entry i of the transcript and about how many bytes it takes.
 func (b *entryBuilder) entry(i int) (wire.Entry, int, error) {
 	e := b.t.Entries()[i]
 	w := envelope(&e, b.r.Excluded[i])
+	w.ID = b.names.of(i)
 	size := 256
 	if e.Bad != "" {
 		if b.raw {
@@ -240,7 +325,7 @@ func blockSize(b wire.Block) int {
 // readBlock gives any part of one block: its text, the JSON of a call's
 // arguments, the texts of a result one behind the other.
 func readBlock(o *catalog.Opened, p wire.ReadParams) (any, error) {
-	i, ok := o.Transcript.Index(p.Entry)
+	i, ok := newNames(o.Transcript, o.Transcript.Current()).index(p.Entry)
 	if !ok {
 		return nil, &session.NotFoundError{What: "entry", Name: p.Entry}
 	}
@@ -274,7 +359,7 @@ func readBlock(o *catalog.Opened, p wire.ReadParams) (any, error) {
 		r.End--
 	}
 	r.End = max(r.End, r.Start)
-	return wire.ReadBlockResult{Entry: e.ID, Block: n, Type: typ, Text: text[r.Start:r.End], Range: r, Bytes: len(text)}, nil
+	return wire.ReadBlockResult{Entry: p.Entry, Block: n, Type: typ, Text: text[r.Start:r.End], Range: r, Bytes: len(text)}, nil
 }
 
 func blockText(b session.Block) (text, typ string) {

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/agent-ls/agent-ls/lsp/rpc"
 	"github.com/agent-ls/agent-ls/lsp/wire"
 	"github.com/agent-ls/agent-ls/session"
@@ -17,7 +19,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 // RemindAfter is how old the last message must be for a reminder.
 const RemindAfter = 6 * time.Hour
 
-func (s *Server) resume(ctx context.Context, p wire.ResumeParams) (_ any, err error) {
+func (s *Server) resume(ctx context.Context, p wire.ResumeParams) (any, error) {
 	limit, err := maxBlock(p.MaxBlock)
 	if err != nil {
 		return nil, err
@@ -26,17 +28,24 @@ func (s *Server) resume(ctx context.Context, p wire.ResumeParams) (_ any, err er
 	if err != nil {
 		return nil, err
 	}
+	return whole(func() (any, error) { return s.resumeOnce(ctx, row, p, limit) })
+}
+
+func (s *Server) resumeOnce(ctx context.Context, row catalog.Row, p wire.ResumeParams, limit int) (_ any, err error) {
 	o, err := s.o.Catalog.Load(ctx, row.ID, catalog.LoadOptions{Resume: p.Leaf == ""})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, o.Close()) }()
-	r, err := o.Transcript.Resolve(p.Leaf)
+	r, err := resolve(o, p.Leaf)
 	if err != nil {
 		return nil, err
 	}
 	res := wire.ResumeResult{
 		Session: s.wireLoaded(o, r), Report: report(o.Transcript, r, o.Cost, o.From), Revision: string(o.Revision),
+	}
+	if err := number(&res.Report, o); err != nil {
+		return nil, err
 	}
 	sum, err := encodeMessages(ctx, session.NewPlan(o.Format, o.Source, o.Transcript, r), limit)
 	if err != nil {
@@ -54,7 +63,8 @@ func (s *Server) resume(ctx context.Context, p wire.ResumeParams) (_ any, err er
 	}); err == nil {
 		s.publish(ctx, change)
 	} else if !isNotFound(err) {
-		return nil, err
+		// The mark only keeps the session from being pruned.
+		s.o.Log.Warn("resume was not noted", zap.Stringer("session", row.ID), zap.Error(err))
 	}
 	raw, err := withMessages(sum.json, res)
 	if err != nil {
@@ -64,16 +74,39 @@ func (s *Server) resume(ctx context.Context, p wire.ResumeParams) (_ any, err er
 		return raw, nil
 	}
 	// What comes after these messages follows the answer.
-	after := "0"
+	after := ""
 	if n := o.Transcript.Len(); n > 0 {
-		e := o.Transcript.Entries()[n-1]
-		after = e.ID
+		after = o.Transcript.Entries()[n-1].ID
+	} else if o.From > 0 {
+		after = strconv.FormatInt(o.From, 10)
 	}
 	return rpc.Reply{Result: raw, Key: row.ID.String(), After: func() {
 		if _, err := s.follow(s.base, row, after, limit); err != nil && s.base.Err() == nil {
 			s.o.Log.Sugar().Warnw("session cannot be followed", "session", row.ID.String(), "error", err)
 		}
 	}}, nil
+}
+
+// number sets the line numbers of a report right where the replay began
+// behind the start of the file.
+func number(r *wire.Report, o *catalog.Opened) error {
+	if o.From == 0 || len(r.BadLines)+len(r.Findings) == 0 && r.TornTail == nil {
+		return nil
+	}
+	before, err := o.LinesBefore()
+	if err != nil {
+		return err
+	}
+	for i := range r.BadLines {
+		r.BadLines[i].Line += before
+	}
+	for i := range r.Findings {
+		r.Findings[i].Line += before
+	}
+	if r.TornTail != nil {
+		r.TornTail.Line += before
+	}
+	return nil
 }
 
 // reminder is for the caller to add in memory.

@@ -55,6 +55,8 @@ type Server struct {
 	subs    map[session.ID]*subscriber
 	watches *watch
 	wrote   map[session.ID]bool // sessions that this process has appended to
+
+	settings settings
 }
 
 // NewServer makes a server for one connection.
@@ -191,8 +193,11 @@ func (s *Server) Order(r *rpc.Request) (key string, inline bool) {
 	if !ok || m.inline {
 		return "", true // answered at once
 	}
-	if !m.own {
+	switch {
+	case !m.own:
 		return "workspace", false
+	case r.Method == "session/watch", r.Method == "session/unwatch":
+		return "watch", false
 	}
 	var p struct {
 		SessionID string `json:"sessionId"`

@@ -126,7 +126,7 @@ func TestBadParams(t *testing.T) {
 		{"session/read", map[string]any{"sessionId": id, "view": "sideways"}, -32602, "view"},
 		{"session/read", map[string]any{"sessionId": id, "after": "nowhere"}, -32602, "after"},
 		{"session/read", map[string]any{"sessionId": id, "after": "0", "before": "0"}, -32602, "before"},
-		{"session/read", map[string]any{"sessionId": id, "leaf": "nowhere"}, -32602, "entry"},
+		{"session/read", map[string]any{"sessionId": id, "leaf": "nowhere"}, -32602, "leaf"},
 		{"session/read", map[string]any{"sessionId": id, "maxBlock": -1}, -32602, "maxBlock"},
 		{"session/read", map[string]any{"sessionId": id, "entry": "0", "block": 7}, -32602, "block"},
 		{"session/read", map[string]any{"sessionId": id, "entry": "0", "range": map[string]any{"start": 9, "end": 1}}, -32602, "range"},

@@ -153,9 +153,7 @@ func (f *forwarder) update(ctx context.Context, u watcher.Update, initial bool) 
 	}
 	r := u.Transcript.Current()
 	msg := wire.Update{SessionID: key, Revision: string(u.Revision), Session: f.s.wireLive(u), Entries: []wire.Entry{}, Reset: u.Reset}
-	build := &entryBuilder{
-		format: f.s.formatOf(u.ID), src: u.Source, t: u.Transcript, r: r, limit: f.limit,
-	}
+	build := newEntryBuilder(f.s.formatOf(u.ID), u.Source, u.Transcript, r, f.limit)
 	if u.Reset != "" {
 		f.open = nil
 	}

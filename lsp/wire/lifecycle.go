@@ -8,7 +8,7 @@ type InitializeParams struct {
 	RootURI               *string           `json:"rootUri"`
 	RootPath              *string           `json:"rootPath"`
 	WorkspaceFolders      []WorkspaceFolder `json:"workspaceFolders"`
-	InitializationOptions *Configuration    `json:"initializationOptions"`
+	InitializationOptions jsontext.Value    `json:"initializationOptions"` // Configuration
 	Trace                 string            `json:"trace"`
 }
 
@@ -34,7 +34,7 @@ type FoldersEvent struct {
 type Configuration struct {
 	Stores map[string]StoreConfig `json:"stores,omitempty"`
 	Watch  *WatchConfig           `json:"watch,omitempty"`
-	Prune  jsontext.Value         `json:"prune,omitempty"`
+	Prune  *PruneConfig           `json:"prune,omitempty"`
 	Log    *LogConfig             `json:"log,omitempty"`
 }
 
@@ -44,9 +44,17 @@ type StoreConfig struct {
 	Enabled *bool    `json:"enabled,omitempty"`
 }
 
-// WatchConfig of the watcher.
+// WatchConfig of the watcher: how it watches (auto, always, never), and how
+// long session/changed folds.
 type WatchConfig struct {
-	Poll string `json:"poll,omitempty"`
+	Poll       string `json:"poll,omitempty"`
+	DebounceMS int    `json:"debounceMs,omitzero"`
+}
+
+// PruneConfig are the defaults of session/prune.
+type PruneConfig struct {
+	OlderThanDays *float64 `json:"olderThanDays,omitempty"`
+	Basis         string   `json:"basis,omitempty"`
 }
 
 // LogConfig of the log.
@@ -56,12 +64,12 @@ type LogConfig struct {
 
 // ConfigurationParams of workspace/didChangeConfiguration.
 type ConfigurationParams struct {
-	Settings Settings `json:"settings"`
+	Settings jsontext.Value `json:"settings"` // Settings
 }
 
 // Settings holds our section.
 type Settings struct {
-	AgentLs *Configuration `json:"agentLs"`
+	AgentLs jsontext.Value `json:"agentLs"` // Configuration
 }
 
 // InitializeResult of initialize.

@@ -23,6 +23,7 @@ type ListParams struct {
 	Limit              *int           `json:"limit,omitempty"`
 	Cursor             string         `json:"cursor,omitempty"`
 	PartialResultToken jsontext.Value `json:"partialResultToken,omitempty"`
+	WorkDoneToken      jsontext.Value `json:"workDoneToken,omitempty"`
 }
 
 // ListResult of session/list.
@@ -169,8 +170,8 @@ type SessionParams struct {
 
 // RenameParams of session/rename. An empty title takes the name away.
 type RenameParams struct {
-	SessionID string `json:"sessionId"`
-	Title     string `json:"title"`
+	SessionID string  `json:"sessionId"`
+	Title     *string `json:"title"`
 }
 
 // TagParams of session/tag: the tags replace those there were.
@@ -257,6 +258,13 @@ type Changed struct {
 	Added   []Session `json:"added"`
 	Updated []Session `json:"updated"`
 	Removed []string  `json:"removed"`
+}
+
+// WorkDone is the value of $/progress for a workDoneToken: begin, report, end.
+type WorkDone struct {
+	Kind    string `json:"kind"`
+	Title   string `json:"title,omitempty"`
+	Message string `json:"message,omitempty"`
 }
 
 // Progress is $/progress.
