@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -34,6 +35,7 @@ type HubOptions struct {
 type Hub struct {
 	sessions sessions
 	o        HubOptions
+	poll     atomic.Uint32      // a Poll
 	ask      chan func(*router) // run on the routing goroutine
 	again    chan struct{}      // one place: the roots are not what they were
 	changed  chan catalog.Change
@@ -74,7 +76,7 @@ func newHub(c sessions, o HubOptions) *Hub {
 	if o.Rescan == 0 {
 		o.Rescan = RescanInterval
 	}
-	return &Hub{
+	h := &Hub{
 		sessions: c,
 		o:        o,
 		ask:      make(chan func(*router)),
@@ -83,6 +85,8 @@ func newHub(c sessions, o HubOptions) *Hub {
 		watchers: make(chan *listWatcher),
 		done:     make(chan struct{}),
 	}
+	h.SetPoll(o.Poll)
+	return h
 }
 
 // Run watches until ctx ends, and returns when all of its goroutines have
@@ -95,7 +99,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	n := h.o.Notifier
 	if n == nil {
 		var err error
-		if n, err = NewNotifier(NotifierOptions{FS: h.o.FS, Poll: h.o.Poll, Log: h.o.Log}); err != nil {
+		if n, err = NewNotifier(NotifierOptions{FS: h.o.FS, Poll: Poll(h.poll.Load()), Log: h.o.Log}); err != nil {
 			return err
 		}
 	}
@@ -267,4 +271,4 @@ func (h *Hub) wait(ctx context.Context, id session.ID, offset int64, settle bool
 }
 
 // SetPoll says how directories are watched; it counts before Run only.
-func (h *Hub) SetPoll(p Poll) { h.o.Poll = p }
+func (h *Hub) SetPoll(p Poll) { h.poll.Store(uint32(p)) }

@@ -96,10 +96,10 @@ func NewNotifier(o NotifierOptions) (Notifier, error) {
 		done: make(chan struct{}),
 	}
 	if o.Poll != PollAlways {
-		w, err := newFSNotify()
+		native, events, errs, err := openNative()
 		switch {
 		case err == nil:
-			n.native = w
+			n.native, n.events, n.errs = native, events, errs
 		case o.Poll == PollNever:
 			return nil, err
 		default:
@@ -111,8 +111,21 @@ func NewNotifier(o NotifierOptions) (Notifier, error) {
 	return n, nil
 }
 
-// newFSNotify is replaced by tests, which cannot lower the system's limits.
-var newFSNotify = fsnotify.NewWatcher
+// native is what is used of fsnotify.
+type native interface {
+	Add(dir string) error
+	Remove(dir string) error
+	Close() error
+}
+
+// openNative is replaced by tests, which cannot lower the system's limits.
+var openNative = func() (native, <-chan fsnotify.Event, <-chan error, error) {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return w, w.Events, w.Errors, nil
+}
 
 // system joins fsnotify and the poller. One goroutine moves what both give
 // into a set, so that the kernel's queue is emptied however slow the reader of
@@ -120,7 +133,9 @@ var newFSNotify = fsnotify.NewWatcher
 type system struct {
 	poll   Poll
 	log    *zap.Logger
-	native *fsnotify.Watcher // nil where there is none
+	native native // nil where there is none
+	events <-chan fsnotify.Event
+	errs   <-chan error
 	poller *poller
 	out    chan Event
 	done   chan struct{}
@@ -181,14 +196,8 @@ func (n *system) Close() error {
 
 func (n *system) run() {
 	defer close(n.out)
-	var (
-		queue  eventQueue
-		events <-chan fsnotify.Event
-		errs   <-chan error
-	)
-	if n.native != nil {
-		events, errs = n.native.Events, n.native.Errors
-	}
+	var queue eventQueue
+	events, errs := n.events, n.errs
 	for {
 		var out chan<- Event
 		if !queue.empty() {

@@ -26,6 +26,8 @@ type poller struct {
 type pollState struct {
 	dirs  map[string]listing
 	files map[string]focusedFile
+
+	rounds, looks lazyTimer
 }
 
 // listing is what a directory held when it was last looked at. A directory in
@@ -135,22 +137,21 @@ func (p *poller) list(dir string) (listing, error) {
 
 func (p *poller) run() {
 	s := &pollState{dirs: map[string]listing{}, files: map[string]focusedFile{}}
-	var rounds, looks lazyTimer
-	defer rounds.stop()
-	defer looks.stop()
+	defer s.rounds.stop()
+	defer s.looks.stop()
 	for {
-		rounds.want(len(s.dirs) > 0, p.pause(s))
-		looks.want(p.anyFocused(s), p.focused)
+		s.rounds.want(len(s.dirs) > 0, p.pause(s))
+		s.looks.want(p.anyFocused(s), p.focused)
 		select {
 		case f := <-p.ask:
 			f(s)
-		case <-rounds.c:
-			rounds.c = nil
+		case <-s.rounds.c:
+			s.rounds.c = nil
 			if !p.round(s) {
 				return
 			}
-		case <-looks.c:
-			looks.c = nil
+		case <-s.looks.c:
+			s.looks.c = nil
 			if !p.lookAtFiles(s) {
 				return
 			}

@@ -36,16 +36,20 @@ type router struct {
 type alias struct{ real, dir string }
 
 // scoutWork is for the scout: names that came or went, files that somebody
-// follows or not any more, and whether to go over everything.
+// follows now or does not any more, and whether to go over everything.
 type scoutWork struct {
 	names     []string
-	follow    []string
-	unfollow  []string
+	follow    map[string]bool
 	reconcile bool
 }
 
-func (w *scoutWork) empty() bool {
-	return len(w.names)+len(w.follow)+len(w.unfollow) == 0 && !w.reconcile
+func (w *scoutWork) empty() bool { return len(w.names)+len(w.follow) == 0 && !w.reconcile }
+
+func (w *scoutWork) setFollow(path string, on bool) {
+	if w.follow == nil {
+		w.follow = make(map[string]bool)
+	}
+	w.follow[path] = on
 }
 
 // rowWork is for the refresher.
@@ -213,7 +217,7 @@ func (r *router) open(id session.ID, path string, format session.Format) *feed {
 	r.feeds[id] = f
 	r.h.live.Store(id, f)
 	r.byPath[path] = append(r.byPath[path], f)
-	r.work.follow = append(r.work.follow, path)
+	r.work.setFollow(path, true)
 	r.start(f)
 	return f
 }
@@ -232,7 +236,7 @@ func (r *router) release(f *feed) {
 		r.byPath[f.path] = fs
 	} else {
 		delete(r.byPath, f.path)
-		r.work.unfollow = append(r.work.unfollow, f.path)
+		r.work.setFollow(f.path, false)
 	}
 }
 

@@ -97,7 +97,7 @@ func (h *Hub) Publish(ctx context.Context, c catalog.Change) error {
 // Hub has ended. It waits for Run.
 func (h *Hub) Changes(ctx context.Context) <-chan catalog.Change {
 	w := &listWatcher{
-		box:  make(chan catalog.Change, 1),
+		box:  make(chan *changes, 1),
 		out:  make(chan catalog.Change),
 		done: ctx.Done(),
 	}
@@ -112,9 +112,9 @@ func (h *Hub) Changes(ctx context.Context) <-chan catalog.Change {
 }
 
 // listWatcher is somebody who follows the list. Its mailbox works as that of a
-// Subscription: one producer, which folds in what was not taken yet.
+// Subscription: one producer, which adds to what was not taken yet.
 type listWatcher struct {
-	box  chan catalog.Change
+	box  chan *changes
 	out  chan catalog.Change
 	done <-chan struct{}
 }
@@ -153,14 +153,14 @@ func isClosed(c <-chan struct{}) bool {
 }
 
 func (w *listWatcher) put(c catalog.Change) {
+	var all *changes
 	select {
-	case old := <-w.box:
-		c = foldChange(old, c)
+	case all = <-w.box:
 	default:
+		all = &changes{at: make(map[session.ID]*fate)}
 	}
-	if !c.Empty() {
-		w.box <- c
-	}
+	all.add(c)
+	w.box <- all
 }
 
 // run passes changes on, with a pause behind each in which later ones fold.
@@ -171,11 +171,15 @@ func (w *listWatcher) run(ctx context.Context) {
 	for {
 		var c catalog.Change
 		select {
-		case c = <-w.box:
+		case all := <-w.box:
+			c = all.change()
 		case <-w.done:
 			return
 		case <-ctx.Done():
 			return
+		}
+		if c.Empty() {
+			continue // what came has gone again
 		}
 		select {
 		case w.out <- c:
@@ -196,47 +200,54 @@ func (w *listWatcher) run(ctx context.Context) {
 	}
 }
 
-// foldChange is what remains of two changes for one who has seen neither. A
-// session that came and went is nothing to him.
-func foldChange(a, b catalog.Change) catalog.Change {
-	type fate struct {
-		row     catalog.Row
-		was, is bool // there before a, there after b
+// changes is what remains of several changes for one who has seen none of
+// them. A session that came and went is nothing to him.
+type changes struct {
+	at    map[session.ID]*fate
+	order []session.ID // of first mention
+}
+
+// fate is what became of one session.
+type fate struct {
+	row     catalog.Row
+	was, is bool // there before the first change, there after the last one
+}
+
+func (l *changes) of(id session.ID, was bool) *fate {
+	f, ok := l.at[id]
+	if !ok {
+		f = &fate{was: was}
+		l.at[id] = f
+		l.order = append(l.order, id)
 	}
-	fates := make(map[session.ID]*fate)
-	var order []session.ID
-	at := func(id session.ID, was bool) *fate {
-		f, ok := fates[id]
-		if !ok {
-			f = &fate{was: was}
-			fates[id] = f
-			order = append(order, id)
-		}
-		return f
+	return f
+}
+
+func (l *changes) add(c catalog.Change) {
+	for _, r := range c.Added {
+		f := l.of(r.ID, false)
+		f.row, f.is = r, true
 	}
-	for _, c := range []catalog.Change{a, b} {
-		for _, s := range c.Added {
-			f := at(s.ID, false)
-			f.row, f.is = s, true
-		}
-		for _, s := range c.Updated {
-			f := at(s.ID, true)
-			f.row, f.is = s, true
-		}
-		for _, id := range c.Removed {
-			at(id, true).is = false
-		}
+	for _, r := range c.Updated {
+		f := l.of(r.ID, true)
+		f.row, f.is = r, true
 	}
-	var out catalog.Change
-	for _, id := range order {
-		switch f := fates[id]; {
+	for _, id := range c.Removed {
+		l.of(id, true).is = false
+	}
+}
+
+func (l *changes) change() catalog.Change {
+	var c catalog.Change
+	for _, id := range l.order {
+		switch f := l.at[id]; {
 		case f.is && f.was:
-			out.Updated = append(out.Updated, f.row)
+			c.Updated = append(c.Updated, f.row)
 		case f.is:
-			out.Added = append(out.Added, f.row)
+			c.Added = append(c.Added, f.row)
 		case f.was:
-			out.Removed = append(out.Removed, id)
+			c.Removed = append(c.Removed, id)
 		}
 	}
-	return out
+	return c
 }

@@ -31,7 +31,7 @@ type scout struct {
 
 	targets map[string]target   // all that is wanted, by directory
 	planted map[string]string   // directory of a target -> real path
-	waiting map[string][]string // missing name in a watched directory -> targets
+	waiting map[string][]string // name in a watched directory, there or not -> targets at it or below it
 	follows map[string]string   // followed file -> real path; "" while not known
 
 	places map[string]place // watched directories, by real path
@@ -139,20 +139,30 @@ func (s *scout) take(ctx context.Context, w scoutWork) {
 	for _, path := range w.names {
 		s.name(ctx, path)
 	}
-	for _, path := range w.follow {
-		s.follows[path] = ""
-		s.want(target{dir: filepath.Dir(path)})
-		s.plant(ctx, filepath.Dir(path), false)
-	}
-	for _, path := range w.unfollow {
-		if real := s.follows[path]; real != "" {
-			s.focus(real, false)
-		}
-		delete(s.follows, path) // its directory stays until everything is gone over
+	for path, on := range w.follow {
+		s.follow(ctx, path, on)
 	}
 	if w.reconcile {
 		s.reconcile(ctx)
 	}
+}
+
+// follow watches the directory of a file. It stays watched until everything is
+// gone over, since the next to follow the file is often the same one.
+func (s *scout) follow(ctx context.Context, path string, on bool) {
+	if on {
+		if _, ok := s.follows[path]; !ok {
+			s.follows[path] = ""
+		}
+		s.want(target{dir: filepath.Dir(path)})
+		s.plant(ctx, filepath.Dir(path), false)
+		s.tell(ctx, found{dir: path, walk: true}) // it was looked at before this
+		return
+	}
+	if real := s.follows[path]; real != "" {
+		s.focus(real, false)
+	}
+	delete(s.follows, path)
 }
 
 // reconcile begins to go over everything: places that are not what they were
@@ -200,53 +210,53 @@ func (s *scout) want(t target) {
 // plant watches a target, or the nearest parent that is there, and waits in
 // that for the next name. What goes while it looks makes it look again; what
 // cannot be watched is left to the next going over everything.
+//
+// The parent of a target is watched in any case: the system does not tell of
+// the removal of a directory while a file that was in it is open.
 func (s *scout) plant(ctx context.Context, dir string, walk bool) {
 	t := s.targets[dir]
 	for ctx.Err() == nil {
-		if real, ok := s.dir(dir); ok {
-			if s.planted[dir] != real {
-				s.planted[dir] = real
-				s.tellAliases(ctx)
+		parent, name := parentOf(dir), filepath.Base(dir)
+		above, ok := s.dir(parent)
+		for !ok && parent != "" {
+			parent, name = parentOf(parent), filepath.Base(parent)
+			above, ok = s.dir(parent)
+		}
+		if ok {
+			err := s.watch(visit{dir: above, again: walk})
+			switch next := filepath.Join(above, name); {
+			case missing(err):
+				continue
+			case err == nil && !slices.Contains(s.waiting[next], dir):
+				s.waiting[next] = append(s.waiting[next], dir)
 			}
-			v := visit{dir: real, again: walk, walk: walk}
-			for _, r := range t.reach {
-				r.real = real
-				v.reach = append(v.reach, r)
-			}
-			if err := s.enter(ctx, v); missing(err) {
+		}
+		real, there := s.dir(dir)
+		if !there {
+			delete(s.planted, dir)
+			// It may have come as far as the next name before the watch was
+			// there; and what was read in the missing directory before it
+			// went has gone without a hint.
+			if _, come := s.dir(filepath.Join(parent, name)); come && ok {
 				continue
 			}
-			s.refocus(ctx, dir)
-			return
-		}
-		delete(s.planted, dir)
-		parent, name := parentOf(dir), filepath.Base(dir)
-		real, ok := "", false
-		for parent != "" {
-			if real, ok = s.dir(parent); ok {
-				break
-			}
-			parent, name = parentOf(parent), filepath.Base(parent)
-		}
-		if !ok {
-			return
-		}
-		if err := s.watch(visit{dir: real, again: walk}); missing(err) {
-			continue
-		} else if err != nil {
-			return
-		}
-		next := filepath.Join(real, name)
-		if !slices.Contains(s.waiting[next], dir) {
-			s.waiting[next] = append(s.waiting[next], dir)
-		}
-		// It may have come before the watch was there, and what was read in
-		// the missing directory before it went has gone without a hint.
-		if _, ok := s.dir(next); !ok {
 			s.tell(ctx, found{dir: dir, walk: walk})
 			return
 		}
-		delete(s.waiting, next)
+		if s.planted[dir] != real {
+			s.planted[dir] = real
+			s.tellAliases(ctx)
+		}
+		v := visit{dir: real, again: walk, walk: walk}
+		for _, r := range t.reach {
+			r.real = real
+			v.reach = append(v.reach, r)
+		}
+		if err := s.enter(ctx, v); missing(err) {
+			continue
+		}
+		s.refocus(ctx, dir)
+		return
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/agent-ls/agent-ls/session"
 	"github.com/agent-ls/agent-ls/session/catalog"
+	"github.com/agent-ls/agent-ls/session/jsonl"
 )
 
 // A script is a list of commands and, behind "Output:", the updates that the
@@ -48,13 +50,16 @@ import (
 // An update is shown as NAME, the reason of a reset, "+" and the new words,
 // "gone". A change of the list is shown as "list", "+" and "-" with sessions.
 type script struct {
-	t    *testing.T
-	dir  string
-	fs   *countingFS
-	cat  *toyCatalog
-	hub  *Hub
-	n    *muffled
-	fake *fakeNotifier // nil with a real one
+	t      tester
+	ctx    context.Context //nolint:containedctx // of the whole script
+	cancel context.CancelFunc
+	ended  chan error
+	dir    string
+	fs     *countingFS
+	cat    *toyCatalog
+	hub    *Hub
+	n      *muffled
+	fake   *fakeNotifier // nil with a real one
 
 	mu   sync.Mutex
 	step int // number of the command
@@ -73,7 +78,7 @@ type follower struct {
 	had   int // entries behind base that it had from elsewhere
 	words []string
 	gone  bool
-	seen  bool // the file was there when the runner looked
+	seen  bool // the feed has seen the file, for certain
 	line  int  // its last line in out, written ...
 	step  int  // ... during this command
 	done  chan struct{}
@@ -123,20 +128,9 @@ func runScript(t *testing.T, text string, notifier func(*testing.T, *countingFS)
 	if !ok {
 		t.Fatal("script without Output:")
 	}
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &script{t: t, dir: dir, fs: newCountingFS(), subs: map[string]*follower{}, news: make(chan struct{}, 1)}
-	s.cat = newToyCatalog(s.fs, s.path("s"))
-	n := notifier(t, s.fs)
-	s.fake, _ = n.(*fakeNotifier)
-	s.n = muffle(n)
-	s.hub = newHub(s.cat, HubOptions{FS: s.fs, Notifier: s.n})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- s.hub.Run(ctx) }()
-	s.await("the first scan", func() bool { return s.cat.scans.Load() > 0 })
+	fs := newCountingFS()
+	s := startScript(t, realPath(t, t.TempDir()), fs, notifier(t, fs))
+	defer s.stop()
 	for line := range strings.Lines(commands) {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
@@ -154,15 +148,6 @@ func runScript(t *testing.T, text string, notifier func(*testing.T, *countingFS)
 	}
 	s.settle("the end")
 	s.tellList()
-	s.mu.Lock()
-	for _, name := range slices.Sorted(keys(s.subs)) {
-		s.subs[name].sub.Close()
-	}
-	s.mu.Unlock()
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
 	var lines []string
 	for line := range strings.Lines(want) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
@@ -178,6 +163,54 @@ func runScript(t *testing.T, text string, notifier func(*testing.T, *countingFS)
 	}
 }
 
+func realPath(t *testing.T, path string) string {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return real
+}
+
+// tester is what a *testing.T and a *rapid.T have in common.
+type tester interface {
+	Helper()
+	Fatal(...any)
+	Fatalf(string, ...any)
+	Error(...any)
+	Errorf(string, ...any)
+}
+
+// startScript runs a Hub on dir. The caller stops it.
+func startScript(t tester, dir string, fs *countingFS, n Notifier) *script {
+	s := &script{t: t, dir: dir, fs: fs, subs: map[string]*follower{}, news: make(chan struct{}, 1), ended: make(chan error, 1)}
+	s.cat = newToyCatalog(s.fs, s.path("s"))
+	s.fake, _ = n.(*fakeNotifier)
+	s.n = muffle(n)
+	s.hub = newHub(s.cat, HubOptions{FS: s.fs, Notifier: s.n, Limits: jsonl.Options{Window: 64}})
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	go func() { s.ended <- s.hub.Run(s.ctx) }()
+	s.await("the first scan", func() bool { return s.cat.scans.Load() > 0 })
+	return s
+}
+
+// stop ends everything, and makes sure that nothing is left.
+func (s *script) stop() {
+	s.mu.Lock()
+	subs := maps.Clone(s.subs)
+	s.mu.Unlock()
+	for _, f := range subs {
+		f.sub.Close()
+		<-f.done
+	}
+	s.cancel()
+	if err := <-s.ended; err != nil {
+		s.t.Error(err)
+	}
+	if n := s.fs.open.Load(); n != 0 {
+		s.t.Errorf("%d files left open", n)
+	}
+}
+
 // byName groups updates by subscriber, since only the order of each is told.
 func byName(updates []string) {
 	slices.SortStableFunc(updates, func(a, b string) int {
@@ -185,16 +218,6 @@ func byName(updates []string) {
 		b, _, _ = strings.Cut(b, " ")
 		return strings.Compare(a, b)
 	})
-}
-
-func keys[V any](m map[string]V) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
 }
 
 func (s *script) path(p string) string { return filepath.Join(s.dir, filepath.FromSlash(p)) }
@@ -299,7 +322,7 @@ func (s *script) command(args []string) {
 		f.sub.Close()
 		<-f.done
 	case "list":
-		ch := s.hub.Changes(s.t.Context())
+		ch := s.hub.Changes(s.ctx)
 		go func() {
 			for c := range ch {
 				s.heardList(c)
@@ -368,7 +391,7 @@ func (s *script) subscribe(name, file, after string, had int) {
 	if !ok {
 		row.ID = session.ID{Agent: "toy", Native: file}
 	}
-	sub, err := s.hub.SubscribeFile(s.t.Context(), row.ID, path, after)
+	sub, err := s.hub.SubscribeFile(s.ctx, row.ID, path, after)
 	s.must(err)
 	f := &follower{sub: sub, id: row.ID, path: path, base: -1, had: had, line: -1, done: make(chan struct{})}
 	s.mu.Lock()
@@ -377,7 +400,7 @@ func (s *script) subscribe(name, file, after string, had int) {
 	go func() {
 		defer close(f.done)
 		for {
-			u, err := sub.Next(s.t.Context())
+			u, err := sub.Next(s.ctx)
 			if err != nil {
 				if !errors.Is(err, io.EOF) && !errors.Is(err, context.Canceled) {
 					s.t.Error(err)
@@ -388,6 +411,7 @@ func (s *script) subscribe(name, file, after string, had int) {
 		}
 	}()
 	s.await("the first update of "+name, func() bool { return f.base >= 0 })
+	_, f.seen = s.inFile(path)
 }
 
 // heard writes an update down.
@@ -424,7 +448,12 @@ func (s *script) heard(name string, f *follower, u Update) {
 		if !strings.Contains(out, " + ") {
 			out += " +"
 		}
-		out += " " + strings.Join(words, " ")
+		for _, w := range words {
+			if len(w) > 40 {
+				w = fmt.Sprintf("%.8s~%d", w, len(w))
+			}
+			out += " " + w
+		}
 	}
 	if u.Removed {
 		out += " gone"
@@ -460,13 +489,17 @@ func (s *script) heardList(c catalog.Change) {
 	s.wake()
 }
 
-// texts reads the words of all entries from the source of the update.
-func texts(t testing.TB, u Update) []string {
+// texts reads the words of all entries from the source of the update. One that
+// was truncated away meanwhile is "?": the reset that says so is to come.
+func texts(t tester, u Update) []string {
 	var words []string
 	for _, e := range u.Transcript.Entries() {
 		raw := make([]byte, e.Pos.Length)
 		if _, err := u.Source.ReadAt(raw, e.Pos.Offset); err != nil {
-			t.Errorf("entry at %d: %v", e.Pos.Offset, err)
+			if !errors.Is(err, io.EOF) {
+				t.Errorf("entry at %d: %v", e.Pos.Offset, err)
+			}
+			raw = []byte("?")
 		}
 		words = append(words, string(raw))
 	}
@@ -490,7 +523,7 @@ func (s *script) await(what string, cond func() bool) {
 	for {
 		s.mu.Lock()
 		ok := cond()
-		out := slices.Clone(s.out)
+		out := slices.Clone(s.out[max(0, len(s.out)-20):])
 		s.mu.Unlock()
 		if ok {
 			return
@@ -510,8 +543,9 @@ func (s *script) settle(line string) {
 	s.await(fmt.Sprintf("what follows %q", line), func() bool {
 		for _, f := range s.subs {
 			words, there := s.inFile(f.path)
-			f.seen = f.seen || there
-			if f.seen && there == f.gone {
+			// That a file without a line has gone is told only if it was seen.
+			f.seen = f.seen || len(words) > 0
+			if there == f.gone && (there || f.seen) {
 				return false
 			}
 			if there && !slices.Equal(f.words, words[min(f.base+f.had, len(words)):]) {

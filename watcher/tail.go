@@ -52,11 +52,14 @@ type Growth struct {
 }
 
 // edgeSize is how much of both ends is kept in memory: as much as a revision
-// looks at. Of it, fingerprintSize bytes in front of a growth are compared, on
-// each growth, with what the file has there.
+// looks at. On each growth a part of it is compared with what the file has
+// there: headPrint bytes at the start and tailPrint bytes in front of the
+// growth. A file that was written anew, and has grown longer than it was
+// before anybody looked, differs in one of them: entries have ids and times.
 const (
-	edgeSize        = 4 << 10
-	fingerprintSize = 1 << 10
+	edgeSize  = 4 << 10
+	headPrint = 256
+	tailPrint = 1 << 10
 )
 
 // Tail follows one file by name: Next says what became of it, ReadAt gives the
@@ -121,7 +124,7 @@ func (t *Tail) Next() (Growth, error) {
 	if same && info.Size == t.read {
 		return Growth{Unchanged, info}, nil
 	}
-	if ok, err := t.holds(t.read, t.last[max(0, len(t.last)-fingerprintSize):]); err != nil {
+	if ok, err := t.holds(t.read, t.last); err != nil {
 		return Growth{}, err
 	} else if !ok {
 		if ok, err := t.undo(info); ok || err != nil {
@@ -243,11 +246,24 @@ func (e *edges) ReadAt(p []byte, off int64) (int, error) {
 // behind it (an unfinished line) was not.
 func (t *Tail) Keep(off int64) { t.kept = off }
 
-// holds reports whether the file has b in front of off.
-func (t *Tail) holds(off int64, b []byte) (bool, error) {
-	var buf [fingerprintSize]byte
+// holds reports whether the file still is what was read of it in front of off,
+// as far as the fingerprints tell; last are the bytes there.
+func (t *Tail) holds(off int64, last []byte) (bool, error) {
+	last = last[max(0, len(last)-tailPrint):]
+	if ok, err := t.has(last, off-int64(len(last))); !ok || err != nil {
+		return false, err
+	}
+	if off == int64(len(last)) {
+		return true, nil // that was all
+	}
+	return t.has(t.head[:min(len(t.head), headPrint)], 0)
+}
+
+// has reports whether the file has b at off.
+func (t *Tail) has(b []byte, off int64) (bool, error) {
+	var buf [tailPrint]byte
 	got := buf[:len(b)]
-	n, err := t.src.file.ReadAt(got, off-int64(len(b)))
+	n, err := t.src.file.ReadAt(got, off)
 	if err != nil && err != io.EOF {
 		return false, err
 	}
@@ -264,7 +280,7 @@ func (t *Tail) undo(info vfs.Info) (bool, error) {
 	if len(front) == 0 && t.kept > t.start {
 		return false, nil // the unfinished line is long: nothing to compare with
 	}
-	if ok, err := t.holds(t.kept, front[max(0, len(front)-fingerprintSize):]); !ok || err != nil {
+	if ok, err := t.holds(t.kept, front); !ok || err != nil {
 		return false, err
 	}
 	t.info, t.suspect = info, false
@@ -292,7 +308,7 @@ func (t *Tail) open() (Growth, error) {
 		_ = file.Close()
 		return t.again(Overrun, info), nil
 	}
-	front := make([]byte, min(begin, fingerprintSize))
+	front := make([]byte, min(begin, tailPrint))
 	if _, err := file.ReadAt(front, begin-int64(len(front))); err != nil && err != io.EOF {
 		_ = file.Close()
 		return Growth{}, err
