@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -29,7 +30,14 @@ const (
 	exitUsage  = 2
 )
 
+// gcPercent keeps less garbage than the default: answering with a transcript
+// of 108 MB took 199 instead of 277 MiB at its peak, in no more time.
+const gcPercent = 50
+
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	cwd, err := os.Getwd()
 	if err != nil {
 		cwd = ""
