@@ -30,7 +30,7 @@ var layers = map[string][]string{
 	"session/overlay":      {"session", "session/vfs"},
 	"session/catalog":      {"session", "session/jsonl", "session/vfs", "session/journal", "session/overlay", "modernc.org/sqlite"},
 	"session/conversation": {"session"},
-	"session/store":        {"session", "session/jsonl", "session/vfs", "session/journal", "session/conversation", "session/format"},
+	"session/store":        {"session", "session/jsonl", "session/vfs", "session/journal", "session/conversation", "session/format", "session/catalog"},
 	"watcher":              {"session", "session/jsonl", "session/vfs", "session/journal", "session/catalog", "github.com/fsnotify/fsnotify", "go.uber.org/zap"},
 	"lsp/wire":             {"go.lsp.dev/protocol", "go.lsp.dev/uri", "github.com/go-json-experiment/json"},
 	"lsp/rpc":              {"go.lsp.dev/jsonrpc2", "go.uber.org/zap", "github.com/go-json-experiment/json"},

@@ -78,7 +78,11 @@ func (c *Catalog) makeDirs(root, native string, dirs []string) error {
 		if path.Base(d) == native {
 			mk = c.o.FS.Mkdir
 		}
-		if err := mk(filepath.Join(root, filepath.FromSlash(d)), 0o700); err != nil {
+		dir := filepath.Join(root, filepath.FromSlash(d))
+		if err := mk(dir, 0o700); err != nil {
+			return err
+		}
+		if err := c.o.FS.SyncDir(filepath.Dir(dir)); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,8 @@
 // and shows to its model, with hooks that make every change durable.
 //
 // It does not know how or where messages are kept. Invariant: a change that a
-// hook refused has not happened, and hooks run in the order of the sequence.
+// hook refused has not happened, and hooks run in the order of the sequence,
+// one at a time; replaying them gives the sequence.
 package conversation
 
 import (
@@ -17,18 +18,23 @@ import (
 )
 
 // ErrInHook: a hook tried to change the conversation that it is called for.
-// It may read it.
+// It may read it, and then sees it without the change under way.
 var ErrInHook = errors.New("a hook must not change its conversation")
 
 // Hooks are called once for each change, synchronously, without the mutex
 // being held, before the change counts. An error keeps it from happening and
-// is given to the caller. Hooks get copies.
+// is given to the caller. Hooks get copies. Either may be nil.
+//
+// A change from inside a hook gives ErrInHook. A hook must not wait for
+// another goroutine that changes the conversation: that one waits for the hook.
 type Hooks struct {
 	OnAppend  func(m session.Message) error
 	OnReplace func(reason string, messages []session.Message) error
 }
 
-// Conversation is safe for concurrent use.
+// Conversation is safe for concurrent use. Callers that change it at the same
+// time take turns, in the order in which they came; readers never wait for a
+// hook.
 type Conversation struct {
 	hooks Hooks
 	turn  chan struct{} // held by the caller whose change is under way
@@ -74,7 +80,8 @@ func (c *Conversation) AddToolResult(r session.ToolResult) error {
 	return c.Add(session.Message{Role: session.Tool, Blocks: []session.Block{r}})
 }
 
-// Add appends any message.
+// Add appends any message; the other Add methods are short for it. The error
+// is that of OnAppend, or ErrInHook.
 func (c *Conversation) Add(m session.Message) error {
 	return c.change(
 		func() error {
@@ -87,7 +94,9 @@ func (c *Conversation) Add(m session.Message) error {
 	)
 }
 
-// Compact replaces the whole conversation, for example by a summary.
+// Compact replaces the whole conversation, for example by a summary. reason
+// is a word for the log. What others have added since the caller looked at
+// Messages is gone with the rest. The error is that of OnReplace, or ErrInHook.
 func (c *Conversation) Compact(reason string, messages []session.Message) error {
 	return c.change(
 		func() error {
@@ -102,9 +111,9 @@ func (c *Conversation) Compact(reason string, messages []session.Message) error 
 
 // change runs the hook and then the change, one caller after the other.
 func (c *Conversation) change(hook func() error, apply func()) error {
-	me := goroutine()
+	me := goroutine() // a microsecond, next to a hook that waits for a disk
 	c.mu.Lock()
-	inHook := c.hooking == me
+	inHook := me != 0 && c.hooking == me
 	c.mu.Unlock()
 	if inHook { // waiting for our own turn would never end
 		return ErrInHook
@@ -143,7 +152,7 @@ func goroutine() uint64 {
 	return n
 }
 
-// Messages gives a copy of the conversation.
+// Messages gives a copy of the conversation, which shares nothing with it.
 func (c *Conversation) Messages() []session.Message {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -201,8 +201,7 @@ func (j *Journal) write(ctx context.Context, f *file) {
 	if f.failed == nil && errors.As(failed, &s) && s.Unknown {
 		f.failed = &StorageError{Op: "append to", Path: f.path, Err: &refusedError{s}}
 	}
-	f.writing = false
-	j.pass(f)
+	f.writing = false // whoever leaves run passes the lead on
 	j.drop(f, len(group))
 }
 

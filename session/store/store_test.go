@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agent-ls/agent-ls/session"
-	"github.com/agent-ls/agent-ls/session/vfs"
 )
 
 type clock struct{ t time.Time }
@@ -142,109 +141,5 @@ func TestWriteResume(t *testing.T) {
 	}
 	if err := r.Writer.Close(); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// failing is a file system whose writes fail from some point on.
-type failing struct {
-	vfs.FS
-	on bool
-}
-
-func (f *failing) OpenAppend(path string) (vfs.File, error) {
-	h, err := f.FS.OpenAppend(path)
-	if err != nil || !f.on {
-		return h, err
-	}
-	return full{h}, nil
-}
-
-type full struct{ vfs.File }
-
-var errFull = errors.New("disk full")
-
-func (full) WriteOnce([]byte) (int, error) { return 0, errFull }
-
-// A failed write stops the conversation and reaches the caller.
-func TestWriter_diskFull(t *testing.T) {
-	disk := &failing{FS: vfs.OS()}
-	c, err := NewContext(t.TempDir(), Options{Clock: newClock(), FS: disk})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := OpenWriter(context.Background(), c, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	conv := w.Conversation()
-	if err := conv.AddUser("kept"); err != nil {
-		t.Fatal(err)
-	}
-	disk.on = true
-	if err := conv.AddAssistant("lost"); !errors.Is(err, errFull) {
-		t.Fatal(err)
-	}
-	if err := conv.Compact("compact", nil); !errors.Is(err, errFull) {
-		t.Fatal(err)
-	}
-	disk.on = false
-	if err := conv.AddAssistant("kept too"); err != nil {
-		t.Fatal(err)
-	}
-	if conv.Len() != 2 {
-		t.Fatal(conv.Len())
-	}
-}
-
-func TestSpill(t *testing.T) {
-	c, err := NewContext(t.TempDir(), Options{Clock: newClock(), SpillAbove: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := OpenWriter(context.Background(), c, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	big := strings.Repeat("ü", 5000)
-	conv := w.Conversation()
-	for _, id := range []string{"call/1", "call:1", "../../x", ""} {
-		err := errors.Join(
-			conv.AddAssistantToolCalls("", []session.ToolUse{{ID: id, Name: "n", Input: []byte("{}")}}),
-			conv.AddToolResult(session.ToolResult{UseID: id, Content: []session.Block{session.Text{Text: id + big}}}),
-		)
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	r, err := Resume(context.Background(), c.Workspace, c.ID, "", c.o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Writer.Close()
-	files := map[string]bool{}
-	for _, m := range r.Messages {
-		res, ok := m.Blocks[0].(session.ToolResult)
-		if !ok {
-			continue
-		}
-		files[res.Spilled] = true
-		if filepath.Dir(res.Spilled) != c.SpillDir {
-			t.Fatalf("spilled to %q", res.Spilled)
-		}
-		b, err := os.ReadFile(res.Spilled)
-		if err != nil || string(b) != res.UseID+big {
-			t.Errorf("%q: %d bytes, %v", res.Spilled, len(b), err)
-		}
-		preview := res.Content[0].(session.Text).Text
-		if len(preview) > 4000 || !strings.Contains(preview, "üü") || strings.ContainsRune(preview, '\uFFFD') {
-			t.Errorf("preview %.100q", preview)
-		}
-	}
-	if len(files) != 4 {
-		t.Errorf("%d files for 4 results: %v", len(files), files)
 	}
 }
