@@ -15,12 +15,13 @@ import (
 )
 
 type demoCmd struct {
+	jsonFlag
 	Keep bool `help:"Keep the temporary workspace and print where it is."`
 }
 
 func (*demoCmd) Help() string {
 	return "Makes a temporary workspace, starts a second process that plays an agent and writes a PseudoClaude session there,\n" +
-		"starts a server as an editor would, and shows every message that the editor receives."
+		"starts a server as an editor would, and shows every message that the editor receives.\n\nExamples:\n  agent-ls demo\n  agent-ls demo --json    one object a line: a step, or what happened and when"
 }
 
 // demoLimit bounds the whole demonstration.
@@ -38,7 +39,7 @@ func (d *demoCmd) Run(r *run) (err error) {
 		return err
 	}
 	if d.Keep {
-		defer func() { r.screenOf().printf("\nkept %s\n", dir) }()
+		defer func() { _, _ = fmt.Fprintf(r.stderr, "kept %s\n", dir) }()
 	} else {
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
@@ -47,6 +48,9 @@ func (d *demoCmd) Run(r *run) (err error) {
 		return err
 	}
 	s := &demo{screen: r.screenOf(), start: time.Now()}
+	if d.JSON {
+		s.json = r.printJSON
+	}
 
 	s.step("a temporary workspace")
 	s.line(dim, "workspace", ws)
@@ -100,6 +104,9 @@ func (d *demoCmd) Run(r *run) (err error) {
 	if err := s.count(ctx, server.client, id); err != nil {
 		return err
 	}
+	if d.JSON {
+		return nil
+	}
 	s.screen.printf("\n%s in %.1f s; the workspace is removed.\n", s.screen.paint(green, "done"), time.Since(s.start).Seconds())
 	return nil
 }
@@ -108,6 +115,7 @@ func (d *demoCmd) Run(r *run) (err error) {
 type demo struct {
 	screen *screen
 	start  time.Time
+	json   func(any) error // set for --json: an object a line
 
 	mu      sync.Mutex // guards what follows and the order of the output
 	steps   int
@@ -120,6 +128,10 @@ func (s *demo) step(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.steps++
+	if s.json != nil {
+		_ = s.json(map[string]any{"step": s.steps, "text": text}) // a closed pipe ends the program elsewhere
+		return
+	}
 	s.screen.printf("\n%s\n", s.screen.paint(bold, fmt.Sprintf("%d. %s", s.steps, text)))
 }
 
@@ -130,6 +142,10 @@ func (s *demo) line(st style, what, text string) {
 }
 
 func (s *demo) print(st style, what, text string) {
+	if s.json != nil {
+		_ = s.json(map[string]any{"ms": time.Since(s.start).Milliseconds(), "what": what, "text": text}) // as above
+		return
+	}
 	width := s.screen.width
 	if width == 0 {
 		width = 120

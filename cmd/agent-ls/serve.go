@@ -17,7 +17,7 @@ type serveCmd struct {
 
 func (*serveCmd) Help() string {
 	return "Speaks JSON-RPC 2.0 as docs/protocol.md describes it. Standard output carries protocol only; the log goes to stderr or --log-file.\n" +
-		"It ends with exit code 0 after shutdown and exit, else 1."
+		"It ends with exit code 0 after shutdown and exit, else 1.\n\nExamples:\n  agent-ls --stdio\n  agent-ls serve --framing=ndjson --log-file=/tmp/agent-ls.log --log-level=debug"
 }
 
 func (c *serveCmd) Run(r *run) error {

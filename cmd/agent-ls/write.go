@@ -164,6 +164,7 @@ type recordCmd struct {
 	Agent string `default:"pseudoclaude" help:"Agent in whose store a new session is made."`
 	CWD   string `name:"cwd" type:"path" placeholder:"DIR" help:"Working directory of the session (default: this directory)."`
 	Model string `help:"Model of a new session."`
+	JSON  bool   `help:"The acknowledgements are JSON in any case."`
 	Batch bool   `help:"Collect messages for up to 100 ms and write them together; each is still acknowledged when it is on disk."`
 }
 
