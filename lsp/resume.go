@@ -28,6 +28,10 @@ func (s *Server) resume(ctx context.Context, p wire.ResumeParams) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Whoever resumes wants to know who else is at work there.
+	if row, err = s.fresh(ctx, row); err != nil {
+		return nil, err
+	}
 	return whole(func() (any, error) { return s.resumeOnce(ctx, row, p, limit) })
 }
 

@@ -256,13 +256,7 @@ func (s *Server) lookup(name, uri string) (catalog.Row, error) {
 func (s *Server) find(ctx context.Context, name, uri string) (catalog.Row, error) {
 	row, err := s.lookup(name, uri)
 	if err == nil && row.WriterPID != 0 {
-		// Nothing tells that a lock was released or that a process has ended.
-		change, err := s.o.Catalog.Refresh(ctx, row.Path)
-		if err != nil {
-			return row, err
-		}
-		s.publish(ctx, change)
-		return s.lookup(row.ID.String(), "")
+		return s.fresh(ctx, row)
 	}
 	if err == nil || !isNotFound(err) {
 		return row, err
@@ -273,6 +267,17 @@ func (s *Server) find(ctx context.Context, name, uri string) (catalog.Row, error
 		return row, ctx.Err()
 	}
 	return s.lookup(name, uri)
+}
+
+// fresh looks at a session again: nothing tells that a lock was taken or
+// released, or that a process has ended.
+func (s *Server) fresh(ctx context.Context, row catalog.Row) (catalog.Row, error) {
+	change, err := s.o.Catalog.Refresh(ctx, row.Path)
+	if err != nil {
+		return row, err
+	}
+	s.publish(ctx, change)
+	return s.lookup(row.ID.String(), "")
 }
 
 // publish tells the list watchers of a change that a request has made.
