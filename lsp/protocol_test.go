@@ -10,74 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/agent-ls/agent-ls/lsp"
 	"github.com/agent-ls/agent-ls/lsp/lsptest"
-	"github.com/agent-ls/agent-ls/lsp/wire"
-	"github.com/agent-ls/agent-ls/session"
-	"github.com/agent-ls/agent-ls/session/catalog"
-	"github.com/agent-ls/agent-ls/session/format"
-	"github.com/agent-ls/agent-ls/session/journal"
-	"github.com/agent-ls/agent-ls/session/vfs"
-	"github.com/agent-ls/agent-ls/watcher"
 )
-
-type wallClock struct{}
-
-func (wallClock) Now() time.Time { return time.Now() }
-
-// counter is a source of randomness that repeats nothing.
-type counter struct{ n byte }
-
-func (c *counter) Read(p []byte) (int, error) {
-	for i := range p {
-		c.n++
-		p[i] = c.n
-	}
-	return len(p), nil
-}
-
-// newServer makes a server whose home and only workspace are new directories.
-func newServer(t testing.TB) (s *lsp.Server, ws string) {
-	t.Helper()
-	ws, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return serverIn(t, ws), ws
-}
-
-func serverIn(t testing.TB, ws string) *lsp.Server {
-	t.Helper()
-	home := t.TempDir()
-	fsys := vfs.OS()
-	cat, err := catalog.Open(catalog.Options{
-		FS: fsys, Env: session.Env{Home: home, GOOS: "linux", Getenv: func(string) string { return "" }},
-		Formats: format.All(), StateDir: filepath.Join(home, "state"), Clock: wallClock{}, PID: os.Getpid(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	j := journal.New(fsys, wallClock{})
-	t.Cleanup(func() {
-		if err := j.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return lsp.NewServer(lsp.Options{
-		Catalog: cat, Journal: j, Hub: watcher.NewHub(watcher.HubOptions{Catalog: cat, FS: fsys}),
-		Clock: wallClock{}, Random: &counter{}, Version: "test", PID: os.Getpid(),
-		SetLogLevel: func(string) error { return nil },
-	})
-}
-
-func folders(ws string) any {
-	return map[string]any{
-		"processId": nil, "capabilities": map[string]any{},
-		"workspaceFolders": []any{map[string]any{"uri": "file://" + ws, "name": "ws"}},
-	}
-}
 
 // The examples of the published contract are executed in their order, and
 // every method has one.
@@ -243,72 +178,5 @@ func (x *examples) match(where string, want, got any) {
 		if !reflect.DeepEqual(want, got) {
 			x.t.Fatalf("%s is %v, want %v", where, got, want)
 		}
-	}
-}
-
-// Every field of the messages is in the document.
-func TestProtocolNamesEveryField(t *testing.T) {
-	doc, err := os.ReadFile(filepath.Join("..", "docs", "protocol.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	words := map[string]bool{}
-	for _, w := range regexp.MustCompile(`[A-Za-z]+`).FindAllString(string(doc), -1) {
-		words[w] = true
-	}
-	seen := map[reflect.Type]bool{}
-	var walk func(reflect.Type)
-	walk = func(typ reflect.Type) {
-		for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice || typ.Kind() == reflect.Map {
-			typ = typ.Elem()
-		}
-		if typ.Kind() != reflect.Struct || seen[typ] || !strings.HasSuffix(typ.PkgPath(), "lsp/wire") {
-			return
-		}
-		seen[typ] = true
-		for i := range typ.NumField() {
-			f := typ.Field(i)
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if name != "" && !words[name] {
-				t.Errorf("docs/protocol.md does not name %s of %s", name, typ.Name())
-			}
-			walk(f.Type)
-		}
-	}
-	for _, v := range []any{
-		wire.Session{},
-		wire.Entry{},
-		wire.Message{},
-		wire.Report{},
-		wire.Finding{},
-		wire.ListParams{},
-		wire.ListResult{},
-		wire.ReadParams{},
-		wire.ReadResult{},
-		wire.ReadBlockResult{},
-		wire.ResumeParams{},
-		wire.ResumeResult{},
-		wire.NewParams{},
-		wire.AppendParams{},
-		wire.AppendResult{},
-		wire.ReplaceParams{},
-		wire.ForkParams{},
-		wire.ForkResult{},
-		wire.RenameParams{},
-		wire.TagParams{},
-		wire.MarkReadParams{},
-		wire.DeleteParams{},
-		wire.DeleteResult{},
-		wire.PruneParams{},
-		wire.PruneResult{},
-		wire.RepairParams{},
-		wire.DiagnoseResult{},
-		wire.SubscribeParams{},
-		wire.Update{},
-		wire.Changed{},
-		wire.InitializeResult{},
-		wire.Configuration{},
-	} {
-		walk(reflect.TypeOf(v))
 	}
 }

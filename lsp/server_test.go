@@ -11,14 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/agent-ls/agent-ls/lsp/lsptest"
 	"github.com/agent-ls/agent-ls/session/journal"
 	"github.com/agent-ls/agent-ls/session/vfs"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const sessionID = "20260828-142030-a1b2"
 

@@ -12,7 +12,7 @@ import (
 // repair, asked for or made by the next append, states that conversation anew
 // behind it, so that PseudoClaude's own reader, which a replace clears at
 // once, sees the same; no byte that was there changes.
-func TestRepair_partialReplace(t *testing.T) {
+func TestRepair_bothReadersAgree(t *testing.T) {
 	torn := say("user", "old question") + say("assistant", "old answer") +
 		`{"type":"replace","reason":"compact","ts":1787926840,"agent_ls_group":"g","agent_ls_count":2}` + "\n" +
 		`{"type":"message","role":"user","content":"half a summary","ts":1787926840,"agent_ls_group":"g"}` + "\n"

@@ -30,6 +30,11 @@ type Editor struct {
 	got    []Notification
 	change chan struct{} // closed and replaced when got grows
 	read   int           // of got, by Next
+	state  State
+	gate   chan struct{} // closed unless the editor does not read
+
+	hangUp func() error
+	ended  chan struct{} // closed when the server has ended
 }
 
 // Notification is what the server sent unasked.
@@ -58,11 +63,19 @@ func Connect(t testing.TB, s *lsp.Server) *Editor {
 	t.Helper()
 	toServer, fromEditor := io.Pipe()
 	toEditor, fromServer := io.Pipe()
-	e := &Editor{t: t, change: make(chan struct{})}
+	e := &Editor{
+		t: t, change: make(chan struct{}), gate: make(chan struct{}),
+		hangUp: fromEditor.Close, ended: make(chan struct{}),
+		state: State{Sessions: map[string]*Mirror{}, Progress: map[string][]json.RawMessage{}},
+	}
+	close(e.gate)
 	e.conn = rpc.NewConn(toEditor, fromEditor, rpc.Options{Framing: rpc.LSP})
 	server := rpc.NewConn(toServer, fromServer, rpc.Options{})
 	served, ended := make(chan error, 1), make(chan error, 1)
-	go func() { served <- s.Serve(context.Background(), server) }()
+	go func() {
+		defer close(e.ended)
+		served <- s.Serve(context.Background(), server)
+	}()
 	go func() { ended <- e.conn.Serve(context.Background(), e) }()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), Patience)
@@ -93,11 +106,29 @@ func (e *Editor) Handle(_ context.Context, r *rpc.Request) (any, error) {
 		return nil, &rpc.Error{Code: rpc.CodeMethodNotFound, Message: "the test editor has no " + r.Method}
 	}
 	e.mu.Lock()
+	gate := e.gate
+	e.mu.Unlock()
+	<-gate
+	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.got = append(e.got, Notification{r.Method, append(json.RawMessage(nil), r.Params...)})
+	n := Notification{r.Method, json.RawMessage(r.Params)}
+	e.got = append(e.got, n)
+	e.note(n)
 	close(e.change)
 	e.change = make(chan struct{})
 	return nil, nil
+}
+
+// StopReading makes the editor stop reading at the next notification, until
+// resume is called.
+func (e *Editor) StopReading() (resume func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	gate := make(chan struct{})
+	e.gate = gate
+	resume = sync.OnceFunc(func() { close(gate) })
+	e.t.Cleanup(resume) // before that of Connect
+	return resume
 }
 
 // Call sends a request. The error of the server is an *rpc.Error.
@@ -127,6 +158,20 @@ func (e *Editor) Tell(method string, params any) {
 	e.t.Helper()
 	if err := e.conn.Notify("", method, params); err != nil {
 		e.t.Fatal(err)
+	}
+}
+
+// HangUp ends the server's input, as an editor does that is gone, and waits
+// until the server has ended.
+func (e *Editor) HangUp() {
+	e.t.Helper()
+	if err := e.hangUp(); err != nil {
+		e.t.Fatal(err)
+	}
+	select {
+	case <-e.ended:
+	case <-time.After(Patience):
+		e.t.Fatal("the server does not end")
 	}
 }
 
