@@ -2,10 +2,13 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/agent-ls/agent-ls/session/journal"
 )
 
 type newCmd struct {
@@ -282,11 +285,14 @@ func (c *recordCmd) record(r *run, l *local, id string, line []byte, n int, fail
 	return nil
 }
 
-// hold keeps other writers away from a session while it is recorded.
+// hold keeps other writers away from a session while it is recorded. Who
+// holds it already is named in the error.
 func (l *local) hold(r *run, id string) (func() error, error) {
 	row, err := l.catalog.Snapshot().Lookup(id)
 	if err != nil {
 		return nil, err
 	}
-	return l.journal.Hold(r.ctx, row.Path)
+	ctx, cancel := context.WithTimeout(r.ctx, journal.LockWait)
+	defer cancel()
+	return l.journal.Hold(ctx, row.Path)
 }
