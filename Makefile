@@ -39,6 +39,10 @@ check: ## format, vet, staticcheck, cross-compilation
 test-go: ## Go tests under the race detector
 	go test -race -timeout 20m ./...
 
+.PHONY: test-neovim
+test-neovim: ## the Lua module in real Neovim 0.10 and newest (Debian, root)
+	.ci/test-neovim.sh
+
 .PHONY: bench
 bench: ## Go benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
