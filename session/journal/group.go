@@ -36,7 +36,7 @@ func (p *Pending) run(ctx context.Context) bool {
 	j.arrive(p)
 	defer j.leave(p)
 	if p.Durability == Batch {
-		t := time.NewTimer(FlushAfter - j.clock.Now().Sub(p.at))
+		t := time.NewTimer(j.flushAfter - j.clock.Now().Sub(p.at))
 		defer t.Stop()
 		select {
 		case <-t.C:

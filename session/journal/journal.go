@@ -67,9 +67,10 @@ type Receipt struct {
 // use. It starts no goroutine: of the callers that wait for one file, one
 // writes for all.
 type Journal struct {
-	fs       vfs.FS
-	clock    session.Clock
-	lockWait time.Duration
+	fs         vfs.FS
+	clock      session.Clock
+	lockWait   time.Duration
+	flushAfter time.Duration
 
 	mu     sync.Mutex // guards what follows, and is held for moments only
 	files  map[string]*file
@@ -79,7 +80,7 @@ type Journal struct {
 
 // New makes a Journal. Close it before the process ends.
 func New(fsys vfs.FS, clock session.Clock) *Journal {
-	return &Journal{fs: fsys, clock: clock, lockWait: LockWait, files: map[string]*file{}}
+	return &Journal{fs: fsys, clock: clock, lockWait: LockWait, flushAfter: FlushAfter, files: map[string]*file{}}
 }
 
 // LockPath is the lock file of the transcript at path: a hidden file beside

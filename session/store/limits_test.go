@@ -200,6 +200,40 @@ func TestLimit_hookErrors(t *testing.T) {
 	}
 }
 
+// A replace that failed in the middle and could not be undone is repaired
+// before the next message, for PseudoClaude's sake.
+func TestWriter_repairsItsOwnPart(t *testing.T) {
+	_, fsys, c := onMem(t)
+	w := writer(t, c)
+	if err := w.Append(say(session.User, "question")); err != nil {
+		t.Fatal(err)
+	}
+	fsys.Add(
+		errorfs.Rule{Kind: errorfs.Write, Base: "conversation.jsonl", Short: 260, Err: syscall.EIO},
+		errorfs.Rule{Kind: errorfs.Truncate, Err: syscall.EIO},
+	)
+	short := []session.Message{say(session.User, "summary"), say(session.Assistant, "noted")}
+	if err := w.Replace("compact", short); !errors.Is(err, syscall.EIO) {
+		t.Fatal(err)
+	}
+	log, err := read(fsys, c.JSONLPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := simpleReader([]byte(log)); len(got) != 1 || got[0] != "user [{summary}]" {
+		t.Fatalf("the part is not what this test wants: %v", got)
+	}
+	if err := w.Append(say(session.Assistant, "answer")); err != nil {
+		t.Fatal(err)
+	}
+	if log, err = read(fsys, c.JSONLPath); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"user [{question}]", "assistant [{answer}]"}, simpleReader([]byte(log))); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // After a failed sync nobody knows; the writer takes no more.
 func TestWriter_syncFails(t *testing.T) {
 	_, fsys, c := onMem(t)
