@@ -103,8 +103,9 @@ func (q *queue) put(ctx context.Context, key string, it *item) error {
 	for {
 		q.mu.Lock()
 		if q.closed {
+			err := q.refused
 			q.mu.Unlock()
-			return q.refused
+			return err
 		}
 		if q.bytes < q.max {
 			q.add(it.size())
