@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"go.uber.org/zap"
 
 	"github.com/agent-ls/agent-ls/lsp/rpc"
 	"github.com/agent-ls/agent-ls/lsp/wire"
@@ -29,7 +30,9 @@ var polls = map[string]watcher.Poll{
 // maxDebounce bounds watch.debounceMs.
 const maxDebounce = time.Minute
 
-func (s *Server) didChangeConfiguration(ctx context.Context, p wire.ConfigurationParams) (any, error) {
+// didChangeConfiguration counts for all requests behind it; sessions of other
+// stores are found in the background.
+func (s *Server) didChangeConfiguration(_ context.Context, p wire.ConfigurationParams) (any, error) {
 	var section wire.Settings
 	if err := decodeMember("settings", p.Settings, &section); err != nil {
 		return nil, err
@@ -44,10 +47,15 @@ func (s *Server) didChangeConfiguration(ctx context.Context, p wire.Configuratio
 	if c.Stores == nil {
 		return nil, nil
 	}
-	change, err := s.o.Catalog.Reroot(ctx)
-	s.o.Hub.RootsChanged()
-	s.publish(ctx, change)
-	return nil, err
+	s.tasks.Go(func() {
+		change, err := s.o.Catalog.Reroot(s.base)
+		s.o.Hub.RootsChanged()
+		s.publish(s.base, change)
+		if err != nil && s.base.Err() == nil {
+			s.o.Log.Warn("stores cannot be read", zap.Error(err))
+		}
+	})
+	return nil, nil
 }
 
 // configuration decodes settings; there may be none.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -115,7 +116,7 @@ func TestRead_pages(t *testing.T) {
 func TestRead_pageOfLargeEntries(t *testing.T) {
 	st := lsptest.NewStore(t)
 	var b strings.Builder
-	const n = 80
+	const n = 40
 	for i := range n {
 		b.WriteString(lsptest.Say("user", fmt.Sprint(i, " ", strings.Repeat("y", 250<<10))))
 	}
@@ -479,41 +480,6 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// A replace whose messages are not all there is reported, does not count, and
-// is repaired so that the agent's own reader sees the same.
-func TestRepair_partialReplace(t *testing.T) {
-	st := lsptest.NewStore(t)
-	before := lsptest.Say("user", "one") + lsptest.Say("assistant", "two")
-	path := st.PseudoClaude(sessionID, before+`{"type":"replace","reason":"compact","ts":1787926831,"agent_ls_group":"ab","agent_ls_count":2}`+"\n"+
-		`{"type":"message","role":"user","content":"half","ts":1787926831,"agent_ls_group":"ab"}`+"\n")
-	e := edit(t, st, setup{})
-	var d struct {
-		Findings []struct {
-			Code, Action, Severity string
-			Line                   int
-		}
-		Actions []string
-	}
-	e.Do("session/diagnose", map[string]any{"sessionId": sessionID}, &d)
-	if len(d.Findings) != 1 || d.Findings[0].Code != "partial-replace" || !slices.Equal(d.Actions, []string{"restate-conversation"}) {
-		t.Fatalf("%+v", d)
-	}
-	was := st.Read(path)
-	e.Do("session/repair", map[string]any{"sessionId": sessionID}, nil)
-	if st.Read(path) != was {
-		t.Error("a dry run has written")
-	}
-	e.Do("session/repair", map[string]any{"sessionId": sessionID, "dryRun": false}, nil)
-	if !strings.HasPrefix(st.Read(path), was) {
-		t.Error("a repair has changed what stood")
-	}
-	var p page
-	e.Do("session/read", map[string]any{"sessionId": sessionID}, &p)
-	if texts(p) != "one two" {
-		t.Errorf("afterwards %s", texts(p))
-	}
-}
-
 // A session that no longer fits what a watcher asked for is removed for him.
 func TestWatch_leavesTheFilter(t *testing.T) {
 	st := lsptest.NewStore(t)
@@ -618,16 +584,16 @@ func TestEmptyParams(t *testing.T) {
 func TestProcessDeath(t *testing.T) {
 	st := lsptest.NewStore(t)
 	gone := make(chan struct{})
-	asked := 0
+	var asked atomic.Int64
 	s := server(t, st, setup{lsp: func(o *lsp.Options) {
-		o.WatchProcess = func(_ context.Context, pid int) <-chan struct{} { asked = pid; return gone }
+		o.WatchProcess = func(_ context.Context, pid int) <-chan struct{} { asked.Store(int64(pid)); return gone }
 	}})
 	e := lsptest.Connect(t, s)
 	p := st.Folders()
 	p["processId"] = 4711
 	e.Do("initialize", p, nil)
-	if asked != 4711 {
-		t.Errorf("process %d is watched", asked)
+	if got := asked.Load(); got != 4711 {
+		t.Errorf("process %d is watched", got)
 	}
 	close(gone)
 	for e.Call("session/list", nil, nil) == nil { //nolint:revive // until the connection has ended
@@ -637,34 +603,33 @@ func TestProcessDeath(t *testing.T) {
 	}
 }
 
-// At the end of the input what was asked for is still written.
+// At the end of the input all that was asked for is still done and answered.
 func TestEndOfInput_finishesWrites(t *testing.T) {
 	st := lsptest.NewStore(t)
 	path := st.PseudoClaude(sessionID, lsptest.Say("user", "one"))
-	e := edit(t, st, setup{})
-	e.Do("session/read", map[string]any{"sessionId": sessionID}, nil)
+	c := lsptest.NewScript(t, server(t, st, setup{}))
+	c.Send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"processId":null,"workspaceFolders":[{"uri":"file://` + st.Workspace + `","name":"ws"}]}}`)
 	const n = 20
-	answered := make(chan string, n)
 	for i := range n {
-		go func() {
-			text := fmt.Sprint("b", i)
-			err := e.Call("session/append", map[string]any{"sessionId": sessionID, "durability": "batch", "messages": []any{user(text)}}, nil)
-			if err != nil {
-				text = "" // the end came first
-			}
-			answered <- text
-		}()
+		c.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"session/append","params":{"sessionId":%q,"durability":"batch","messages":[{"role":"user","content":"b%d"}]}}`, i+1, sessionID, i))
 	}
-	e.Do("session/append", map[string]any{"sessionId": sessionID, "messages": []any{user("last")}}, nil)
-	e.HangUp()
-	log := st.Read(path)
-	for range n {
-		if text := <-answered; !strings.Contains(log, `"`+text) {
-			t.Errorf("%q was answered and is not in the log", text)
+	answers := c.End()
+	for _, m := range answers {
+		if m.Error != nil {
+			t.Errorf("%s: %+v", m.ID, m.Error)
 		}
 	}
-	for _, l := range strings.SplitAfter(log, "\n") {
-		if l != "" && !json.Valid([]byte(l)) {
+	if len(answers) != n+1 {
+		t.Errorf("%d answers, want %d", len(answers), n+1)
+	}
+	log := st.Read(path)
+	for i := range n {
+		if !strings.Contains(log, fmt.Sprintf("%q", fmt.Sprint("b", i))) {
+			t.Errorf("b%d is not in the log", i)
+		}
+	}
+	for l := range strings.Lines(log) {
+		if !json.Valid([]byte(l)) {
 			t.Errorf("a torn line: %q", l)
 		}
 	}

@@ -73,7 +73,7 @@ func NewServer(o Options) *Server {
 // method is how a request is answered.
 type method struct {
 	call   func(ctx context.Context, r *rpc.Request) (any, error)
-	inline bool // on the reading goroutine: life cycle only
+	inline bool // on the reading goroutine: life cycle and settings
 	slow   bool // may read whole transcripts
 	own    bool // one of ours, for capabilities.experimental.agentLs.methods
 }
@@ -103,7 +103,7 @@ func (s *Server) table() map[string]method {
 		"exit":                                {call: s.exit, inline: true},
 		"$/setTrace":                          {call: ignore, inline: true},
 		"workspace/didChangeWorkspaceFolders": {call: handler(s.didChangeWorkspaceFolders)},
-		"workspace/didChangeConfiguration":    {call: handler(s.didChangeConfiguration)},
+		"workspace/didChangeConfiguration":    {call: handler(s.didChangeConfiguration), inline: true},
 
 		"session/list":        own(handler(s.list)),
 		"session/read":        slow(handler(s.read)),

@@ -272,7 +272,10 @@ func TestUpdate_slowClient(t *testing.T) {
 	e.Do("session/subscribe", map[string]any{"sessionId": sessionID, "after": "end"}, nil)
 	resume := e.StopReading()
 	text := strings.Repeat("x", 64<<10)
-	const n = 1600
+	n := 1600
+	if raced {
+		n = 600 // still beyond the bound of what is sent
+	}
 	for i := range n {
 		st.Append(path, lsptest.Say("user", fmt.Sprint(i, text)))
 	}

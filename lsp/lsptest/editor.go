@@ -32,9 +32,6 @@ type Editor struct {
 	read   int           // of got, by Next
 	state  State
 	gate   chan struct{} // closed unless the editor does not read
-
-	hangUp func() error
-	ended  chan struct{} // closed when the server has ended
 }
 
 // Notification is what the server sent unasked.
@@ -65,17 +62,13 @@ func Connect(t testing.TB, s *lsp.Server) *Editor {
 	toEditor, fromServer := io.Pipe()
 	e := &Editor{
 		t: t, change: make(chan struct{}), gate: make(chan struct{}),
-		hangUp: fromEditor.Close, ended: make(chan struct{}),
 		state: State{Sessions: map[string]*Mirror{}, Progress: map[string][]json.RawMessage{}},
 	}
 	close(e.gate)
 	e.conn = rpc.NewConn(toEditor, fromEditor, rpc.Options{Framing: rpc.LSP})
 	server := rpc.NewConn(toServer, fromServer, rpc.Options{})
 	served, ended := make(chan error, 1), make(chan error, 1)
-	go func() {
-		defer close(e.ended)
-		served <- s.Serve(context.Background(), server)
-	}()
+	go func() { served <- s.Serve(context.Background(), server) }()
 	go func() { ended <- e.conn.Serve(context.Background(), e) }()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), Patience)
@@ -158,20 +151,6 @@ func (e *Editor) Tell(method string, params any) {
 	e.t.Helper()
 	if err := e.conn.Notify("", method, params); err != nil {
 		e.t.Fatal(err)
-	}
-}
-
-// HangUp ends the server's input, as an editor does that is gone, and waits
-// until the server has ended.
-func (e *Editor) HangUp() {
-	e.t.Helper()
-	if err := e.hangUp(); err != nil {
-		e.t.Fatal(err)
-	}
-	select {
-	case <-e.ended:
-	case <-time.After(Patience):
-		e.t.Fatal("the server does not end")
 	}
 }
 

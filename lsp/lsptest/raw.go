@@ -99,3 +99,27 @@ func (c *Script) Answer() Message {
 		}
 	}
 }
+
+// End closes the server's input and gives the answers that still come.
+func (c *Script) End() []Message {
+	c.t.Helper()
+	if err := c.in.Close(); err != nil {
+		c.t.Fatal(err)
+	}
+	deadline := time.NewTimer(Patience)
+	defer deadline.Stop()
+	var out []Message
+	for {
+		select {
+		case m, ok := <-c.lines:
+			if !ok {
+				return out
+			}
+			if m.Method == "" {
+				out = append(out, m)
+			}
+		case <-deadline.C:
+			c.t.Fatal("the server does not end")
+		}
+	}
+}
