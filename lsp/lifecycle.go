@@ -17,7 +17,6 @@ type lifecycle struct {
 	mu          sync.Mutex // guards what follows
 	initialized bool
 	shutdown    bool
-	exited      bool
 }
 
 // refuse gives the error of a request that comes too early or too late.
@@ -129,9 +128,6 @@ func (s *Server) shutdown(context.Context, struct{}) (any, error) {
 }
 
 func (s *Server) exit(context.Context, *rpc.Request) (any, error) {
-	s.life.mu.Lock()
-	s.life.exited = true
-	s.life.mu.Unlock()
 	s.conn.Stop()
 	return nil, nil
 }

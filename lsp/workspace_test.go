@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/agent-ls/agent-ls/lsp/lsptest"
@@ -60,12 +61,13 @@ func TestWorkspaceFolders(t *testing.T) {
 	appendText(t, path, say("assistant", "an answer"))
 	for {
 		var c struct {
-			Updated []struct{ Counts struct{ Physical int } }
+			Added, Updated []struct{ Counts struct{ Physical int } }
 		}
 		if err := json.Unmarshal(e.Next("session/changed"), &c); err != nil {
 			t.Fatal(err)
 		}
-		if len(c.Updated) == 1 && c.Updated[0].Counts.Physical == 2 {
+		rows := slices.Concat(c.Added, c.Updated) // added alone, where both changes fold into one
+		if len(rows) == 1 && rows[0].Counts.Physical == 2 {
 			break
 		}
 	}

@@ -193,10 +193,14 @@ func LoadRaw(src io.ReaderAt, e Entry) ([]byte, error) {
 
 // readRaw fills raw with the bytes of an entry.
 func readRaw(src io.ReaderAt, e Entry, raw []byte) error {
-	n, err := src.ReadAt(raw, e.Pos.Offset)
-	if n == len(raw) {
-		return nil
+	if n, err := src.ReadAt(raw, e.Pos.Offset); n < len(raw) {
+		return shortRead(e, err)
 	}
+	return nil
+}
+
+// shortRead is the error of a read that did not give all of e.
+func shortRead(e Entry, err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"errors"
 	"io"
 	"iter"
 	"slices"
@@ -146,10 +145,7 @@ func (a *Ahead) read(src io.ReaderAt, e Entry) ([]byte, error) {
 		n, err := src.ReadAt(a.buf, e.Pos.Offset)
 		a.buf, a.off, from = a.buf[:n], e.Pos.Offset, 0
 		if n < e.Pos.Length {
-			if err == nil || errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			return nil, err
+			return nil, shortRead(e, err)
 		}
 	}
 	return a.buf[from : from+int64(e.Pos.Length)], nil

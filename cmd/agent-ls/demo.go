@@ -161,18 +161,22 @@ type child struct {
 	said  chan string
 }
 
+// spawn starts a process that is spoken to by pipes; its errors are shown.
+func spawn(cmd *exec.Cmd) (stdin io.WriteCloser, stdout io.ReadCloser, err error) {
+	cmd.Stderr = os.Stderr
+	if stdin, err = cmd.StdinPipe(); err != nil {
+		return nil, nil, err
+	}
+	if stdout, err = cmd.StdoutPipe(); err != nil {
+		return nil, nil, err
+	}
+	return stdin, stdout, cmd.Start()
+}
+
 func (s *demo) startAgent(ctx context.Context, self, ws string) (*child, error) {
 	cmd := exec.CommandContext(ctx, self, "demo-agent", ws)
-	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
+	stdin, stdout, err := spawn(cmd)
 	if err != nil {
-		return nil, err
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	c := &child{cmd: cmd, stdin: stdin, said: make(chan string, 16)}
@@ -232,19 +236,11 @@ type editor struct {
 
 func (s *demo) startServer(ctx context.Context, self, dir, ws string) (*editor, error) {
 	cmd := exec.CommandContext(ctx, self, "serve", "--stdio")
-	cmd.Stderr = os.Stderr
 	// The demonstration shows its own session only, and leaves no marks.
 	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME="+filepath.Join(dir, "state"),
 		"XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "CLAUDE_CONFIG_DIR="+filepath.Join(dir, "claude"))
-	stdin, err := cmd.StdinPipe()
+	stdin, stdout, err := spawn(cmd)
 	if err != nil {
-		return nil, err
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	s.arrived = make(chan struct{}, 1)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,10 +29,7 @@ Example:
 }
 
 func (c *newCmd) Run(r *run) (err error) {
-	cwd := c.CWD
-	if cwd == "" {
-		cwd = r.cwd
-	}
+	cwd := cmp.Or(c.CWD, r.cwd)
 	l, err := r.connect(nil, cwd)
 	if err != nil {
 		return err
@@ -186,10 +184,7 @@ Examples:
 const maxRecordLine = 64 << 20
 
 func (c *recordCmd) Run(r *run) (err error) {
-	cwd := c.CWD
-	if cwd == "" {
-		cwd = r.cwd
-	}
+	cwd := cmp.Or(c.CWD, r.cwd)
 	l, err := r.connect(nil, cwd)
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"path"
@@ -35,19 +34,11 @@ func (f claude) Summarize(root session.Root, p string, prev session.Session) (se
 		ID: session.ID{Agent: claudeName, Native: native}, Kind: session.Main,
 		Physical: session.UnknownCount, Effective: session.UnknownCount, Problems: session.UnknownCount,
 	}
-	file, err := root.FS.Open(p)
+	file, src, info, err := openLog(root, p)
 	if err != nil {
 		return s, err
 	}
 	defer file.Close() //nolint:errcheck // only read
-	src, ok := file.(io.ReaderAt)
-	if !ok {
-		return s, fmt.Errorf("transcript %q: the file system cannot read at an offset", p)
-	}
-	info, err := file.Stat()
-	if err != nil {
-		return s, err
-	}
 	facts, err := f.survey(src, info.Size(), prev.Cursor, &s)
 	if err != nil {
 		return s, err

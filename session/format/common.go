@@ -1,7 +1,10 @@
 package format
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -41,6 +44,24 @@ func decodeLine(dst []session.Entry, line jsonl.Line, accept func([]byte) bool, 
 		}
 	}
 	return dst
+}
+
+// openLog opens a transcript for reading at any offset, and tells its size
+// and time.
+func openLog(root session.Root, p string) (file fs.File, src io.ReaderAt, info fs.FileInfo, err error) {
+	if file, err = root.FS.Open(p); err != nil {
+		return nil, nil, nil, err
+	}
+	src, ok := file.(io.ReaderAt)
+	if !ok {
+		err = fmt.Errorf("transcript %q: the file system cannot read at an offset", p)
+	} else {
+		info, err = file.Stat()
+	}
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, file.Close())
+	}
+	return file, src, info, nil
 }
 
 func blank(b []byte) bool {

@@ -134,19 +134,11 @@ func (f miniAgent) Summarize(root session.Root, p string, prev session.Session) 
 		return session.Session{}, &session.NotFoundError{What: "session", Name: p}
 	}
 	s := session.Session{ID: session.ID{Agent: miniName, Native: native}, Effective: session.UnknownCount, Problems: session.UnknownCount}
-	file, err := root.FS.Open(p)
+	file, src, info, err := openLog(root, p)
 	if err != nil {
 		return s, err
 	}
 	defer file.Close() //nolint:errcheck // only read
-	src, ok := file.(io.ReaderAt)
-	if !ok {
-		return s, fmt.Errorf("transcript %q: the file system cannot read at an offset", p)
-	}
-	info, err := file.Stat()
-	if err != nil {
-		return s, err
-	}
 	c := miniCursor{}
 	if len(prev.Cursor) > 0 && (json.Unmarshal(prev.Cursor, &c) != nil || c.Offset > info.Size()) {
 		c = miniCursor{}

@@ -2,8 +2,6 @@ package format
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"path/filepath"
@@ -141,7 +139,7 @@ func (f pseudoClaude) Summarize(root session.Root, p string, prev session.Sessio
 		ID: session.ID{Agent: pcName, Native: native}, CWD: pcWorkspace(root.Dir), Kind: session.Main,
 	}
 	s.CreatedAt, _ = pcCreated(native)
-	file, err := root.FS.Open(p)
+	file, src, _, err := openLog(root, p)
 	if errors.Is(err, fs.ErrNotExist) { // the directory is there, the first message is not
 		s.Empty, s.UpdatedAt = true, s.CreatedAt
 		return s, nil
@@ -150,10 +148,6 @@ func (f pseudoClaude) Summarize(root session.Root, p string, prev session.Sessio
 		return s, err
 	}
 	defer file.Close() //nolint:errcheck // only read
-	src, ok := file.(io.ReaderAt)
-	if !ok {
-		return s, fmt.Errorf("transcript %q: the file system cannot read at an offset", p)
-	}
 	var c pcCursor
 	if len(prev.Cursor) == 0 || pcUnmarshal(prev.Cursor, &c) != nil {
 		c = pcCursor{Num: 1}

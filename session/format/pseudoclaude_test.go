@@ -2,6 +2,8 @@ package format
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -202,5 +204,27 @@ func TestPseudoClaude_summarize(t *testing.T) {
 	}
 	if diff := cmp.Diff(whole, grown); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A transcript that got shorter after it was loaded names the line that is
+// no longer there.
+func TestMessages_truncatedSource(t *testing.T) {
+	log := `{"type":"message","role":"user","content":"one","ts":1787926831}` + "\n" +
+		`{"type":"message","role":"assistant","content":"two","ts":1787926832}` + "\n"
+	f := pseudoClaude{}
+	tr, _, err := session.Read(f, "s", strings.NewReader(log), session.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := tr.Resolve("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err = range session.Messages(f, strings.NewReader(log[:len(log)-10]), tr, r) {
+	}
+	var read *session.ReadError
+	if !errors.As(err, &read) || !errors.Is(err, io.ErrUnexpectedEOF) || read.Pos.Line != 2 {
+		t.Errorf("got %v", err)
 	}
 }
