@@ -29,7 +29,7 @@ func (claude) Body(raw []byte) session.Body {
 }
 
 func (l *claudeLine) body() session.Body {
-	m := parseClaudeMessage(l.message)
+	m := &l.msg
 	var b session.Body
 	if s, ok := jsonl.String(m.content); ok {
 		b.Blocks = append(b.Blocks, session.Text{Text: s})

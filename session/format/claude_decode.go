@@ -121,31 +121,30 @@ func (l *claudeLine) turn(e *session.Entry) chain.Flags {
 	if l.meta {
 		f |= chain.Meta
 	}
-	m := parseClaudeMessage(l.message)
 	if l.typ == "assistant" {
-		e.Role, e.Group = session.Assistant, text(m.id)
+		e.Role, e.Group = session.Assistant, text(l.msg.id)
 	}
-	return f | claudeCalls(e, m.content)
+	return f | l.msg.pair(e)
 }
 
-// claudeCalls collects the calls and results of a message, and tells whether
-// it holds anything else.
-func claudeCalls(e *session.Entry, content []byte) (mixed chain.Flags) {
-	if len(content) == 0 || content[0] != '[' {
-		return chain.Mixed
+// pair notes the calls and results of a message in its entry, and tells
+// whether it holds anything else. Only a model calls, and only others answer.
+func (m *claudeMessage) pair(e *session.Entry) (mixed chain.Flags) {
+	if m.others > 0 || len(m.content) == 0 || m.content[0] != '[' {
+		mixed = chain.Mixed
 	}
-	claudeBlocks(content, func(typ string, b []byte) bool {
+	model := e.Role == session.Assistant
+	for _, call := range m.calls {
 		switch {
-		case typ == "tool_use" && e.Role == session.Assistant:
-			e.ToolUses = append(e.ToolUses, field(b, "id"))
-		case typ == "tool_result" && e.Role != session.Assistant:
-			e.Role = session.Tool
-			e.ToolResults = append(e.ToolResults, field(b, "tool_use_id"))
-		default:
+		case call.result == model:
 			mixed = chain.Mixed
+		case model:
+			e.ToolUses = append(e.ToolUses, text(call.id))
+		default:
+			e.Role = session.Tool
+			e.ToolResults = append(e.ToolResults, text(call.id))
 		}
-		return true
-	})
+	}
 	return mixed
 }
 

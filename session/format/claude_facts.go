@@ -132,34 +132,31 @@ func (c *claudeFacts) conversation(l *claudeLine) {
 	}
 	c.Said = l.typ
 	answered := false
-	claudeBlocks(parseClaudeMessage(l.message).content, func(typ string, b []byte) bool {
-		if typ == "tool_result" {
+	for _, call := range l.msg.calls {
+		if call.result {
 			answered = true
-			id := field(b, "tool_use_id")
+			id := text(call.id)
 			c.Open = slices.DeleteFunc(c.Open, func(o string) bool { return o == id })
 		}
-		return true
-	})
+	}
 	if !answered {
 		c.Open = nil // the user went on
 	}
 }
 
 func (c *claudeFacts) answer(l *claudeLine) {
-	m := parseClaudeMessage(l.message)
-	if model := text(m.model); model != "" && model != claudeSynthetic {
+	if model := text(l.msg.model); model != "" && model != claudeSynthetic {
 		c.Model = model
 	}
-	c.Said, c.Stop = l.typ, text(m.stop)
+	c.Said, c.Stop = l.typ, text(l.msg.stop)
 	if l.apiError {
 		c.Stop = "end_turn"
 	}
-	claudeBlocks(m.content, func(typ string, b []byte) bool {
-		if typ == "tool_use" && len(c.Open) < maxOpenCalls {
-			c.Open = append(c.Open, field(b, "id"))
+	for _, call := range l.msg.calls {
+		if !call.result && len(c.Open) < maxOpenCalls {
+			c.Open = append(c.Open, text(call.id))
 		}
-		return true
-	})
+	}
 }
 
 // maxOpenCalls bounds what a hostile transcript can make us remember.

@@ -17,15 +17,118 @@ type claudeLine struct {
 	logical, compact, leaf               []byte
 	customTitle, aiTitle, tag, old, last []byte
 	forked, requestID                    []byte
+	msg                                  claudeMessage
 }
 
-// parseClaude takes the object raw apart; ok is false if it is none.
+// claudeMessage is the message of a user or assistant line, taken apart.
+type claudeMessage struct {
+	role, id, model, stop, content, usage []byte
+	calls                                 []claudeCall
+	others                                int // blocks that are neither calls nor results
+}
+
+// claudeCall is a block that calls a tool, or gives a result.
+type claudeCall struct {
+	result bool
+	id     []byte // of the call, as written
+}
+
+// parseClaude takes the object raw apart; ok is false if it is none. Each byte
+// is looked at once.
 func parseClaude(raw []byte) (l claudeLine, ok bool) {
-	ok = jsonl.Members(raw, func(k, v []byte) bool {
-		l.member(k, v)
-		return true
-	})
-	return l, ok
+	c := jsonl.NewCursor(raw)
+	if !c.Object() {
+		return l, false
+	}
+	for {
+		k, more := c.Member()
+		if !more {
+			return l, c.Done()
+		}
+		if string(k) == "message" {
+			from := c.Pos()
+			l.msg.parse(&c)
+			l.message = c.Since(from)
+			continue
+		}
+		l.member(k, c.Value())
+	}
+}
+
+// parse takes the next value apart. Of a member that is there twice the last
+// one counts, as JavaScript reads it.
+func (m *claudeMessage) parse(c *jsonl.Cursor) {
+	*m = claudeMessage{calls: m.calls[:0]}
+	if !c.Object() {
+		c.Value()
+		return
+	}
+	for {
+		k, more := c.Member()
+		if !more {
+			return
+		}
+		if string(k) == "content" {
+			from := c.Pos()
+			m.blocks(c)
+			m.content = c.Since(from)
+			continue
+		}
+		v := c.Value()
+		switch string(k) {
+		case "role":
+			m.role = v
+		case "id":
+			m.id = v
+		case "model":
+			m.model = v
+		case "stop_reason":
+			m.stop = v
+		case "usage":
+			m.usage = v
+		}
+	}
+}
+
+// blocks notes the calls and results of a content. A plain string is no block.
+func (m *claudeMessage) blocks(c *jsonl.Cursor) {
+	m.calls, m.others = m.calls[:0], 0
+	if !c.Array() {
+		c.Value()
+		return
+	}
+	for c.Element() {
+		if !c.Object() {
+			c.Value()
+			m.others++
+			continue
+		}
+		var typ string
+		var id, use []byte
+		for {
+			k, more := c.Member()
+			if !more {
+				break
+			}
+			v := c.Value()
+			switch string(k) {
+			case "type":
+				typ = blockType(v)
+			case "id":
+				id = v
+			case "tool_use_id":
+				use = v
+			}
+		}
+		switch typ {
+		case "tool_use":
+			m.calls = append(m.calls, claudeCall{id: id})
+		case "tool_result":
+			m.calls = append(m.calls, claudeCall{result: true, id: use})
+		default:
+			m.others++
+		}
+	}
 }
 
 func (l *claudeLine) member(k, v []byte) {
@@ -62,8 +165,6 @@ func (l *claudeLine) member(k, v []byte) {
 		l.apiError = string(v) == "true"
 	case "explicit":
 		l.explicit = string(v) == "true"
-	case "message":
-		l.message = v
 	case "content":
 		l.content = v
 	case "toolUseResult":
@@ -163,30 +264,6 @@ var claudeBookkeeping = map[string]bool{
 	"marble-origami-snapshot": true,
 }
 
-// claudeMessage is the message of a user or assistant line, taken apart.
-type claudeMessage struct {
-	id, model, stop, content, usage []byte
-}
-
-func parseClaudeMessage(raw []byte) (m claudeMessage) {
-	jsonl.KnownMembers(raw, func(k, v []byte) bool {
-		switch string(k) {
-		case "id":
-			m.id = v
-		case "model":
-			m.model = v
-		case "stop_reason":
-			m.stop = v
-		case "content":
-			m.content = v
-		case "usage":
-			m.usage = v
-		}
-		return true
-	})
-	return m
-}
-
 // claudeBlocks walks the content of a message. A plain string is no block.
 func claudeBlocks(content []byte, visit func(typ string, block []byte) bool) {
 	if len(content) == 0 || content[0] != '[' {
@@ -195,11 +272,10 @@ func claudeBlocks(content []byte, visit func(typ string, block []byte) bool) {
 	jsonl.KnownElements(content, func(b []byte) bool {
 		var typ string
 		jsonl.KnownMembers(b, func(k, v []byte) bool {
-			if string(k) != "type" {
-				return true
+			if string(k) == "type" {
+				typ = blockType(v)
 			}
-			typ = blockType(v)
-			return false
+			return true
 		})
 		return visit(typ, b)
 	})

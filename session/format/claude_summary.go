@@ -213,11 +213,11 @@ func (c *claudeCursor) titles(src io.ReaderAt, head, tail int64) error {
 	} {
 		c.Facts.HasTitle, c.Facts.HasAI, c.Facts.HasTag = false, false, false
 		for limit := tail; limit > head && !want.took(); {
-			at, err := jsonl.LastIndex(src, limit, []byte(want.word), jsonl.Options{})
-			if err != nil || at < head {
-				if err != nil {
-					return err
-				}
+			at, err := jsonl.LastIndex(src, head, limit, []byte(want.word), jsonl.Options{})
+			if err != nil {
+				return err
+			}
+			if at < 0 {
 				break
 			}
 			raw, err := shortLineAt(src, at, tail)

@@ -17,7 +17,7 @@ func (l *claudeLine) prompt() (prompt, command string) {
 	if l.typ != "user" || l.meta || l.summary || l.sidechain {
 		return "", ""
 	}
-	content := parseClaudeMessage(l.message).content
+	content := l.msg.content
 	if s, ok := jsonl.String(content); ok {
 		return claudePromptOf(s)
 	}

@@ -80,7 +80,7 @@ func (miniAgent) entry(v []byte, pos session.Pos) session.Entry {
 	e.Time, e.Session = stamp(l.stamp), text(l.session)
 	flags := chain.Node
 	role := l.typ
-	if r := field(l.message, "role"); r != "" {
+	if r := text(l.msg.role); r != "" {
 		role = r
 	}
 	switch role {
@@ -95,14 +95,14 @@ func (miniAgent) entry(v []byte, pos session.Pos) session.Entry {
 	}
 	e.Kind = session.KindMessage
 	flags |= chain.Turn | chain.Shown
-	e.Mark = flags | claudeCalls(&e, parseClaudeMessage(l.message).content)
+	e.Mark = flags | l.msg.pair(&e)
 	return e
 }
 
 func (miniAgent) Body(raw []byte) session.Body {
 	var b session.Body
 	l, ok := parseClaude(raw)
-	content := parseClaudeMessage(l.message).content
+	content := l.msg.content
 	switch s, isText := jsonl.String(content); {
 	case isText:
 		b.Blocks = []session.Block{session.Text{Text: s}}

@@ -109,18 +109,18 @@ func Backward(src io.ReaderAt, size int64, opt Options) (iter.Seq[Line], func() 
 	return seq, func() error { return failed }
 }
 
-// LastIndex finds the last occurrence of pattern in the first size bytes of
-// src that begins before limit, reading blocks from the end. -1 means none.
+// LastIndex finds the last occurrence of pattern in src that begins at floor
+// or behind it and before limit, reading blocks from the end. -1 means none.
 // Searching forward inside each block is several times faster than
 // bytes.LastIndex, which goes byte by byte.
-func LastIndex(src io.ReaderAt, limit int64, pattern []byte, opt Options) (int64, error) {
+func LastIndex(src io.ReaderAt, floor, limit int64, pattern []byte, opt Options) (int64, error) {
 	if opt.Window <= 0 {
 		opt.Window = DefaultWindow
 	}
 	overlap := len(pattern) - 1
 	block := make([]byte, opt.Window+overlap)
-	for end := limit; end > 0; {
-		start := max(0, end-int64(opt.Window))
+	for end := limit; end > floor; {
+		start := max(floor, end-int64(opt.Window))
 		n, err := src.ReadAt(block[:end-start+int64(overlap)], start)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return -1, err

@@ -85,14 +85,9 @@ func (r *Reader) Next() (l Line, ok bool) {
 		return r.nextFar()
 	}
 	for {
-		if i := bytes.IndexByte(r.buf[r.seen:], '\n'); i >= 0 {
-			end := r.seen + i
-			l = r.make(r.buf[r.pos:end], int64(end-r.pos))
-			r.pos, r.seen = end+1, end+1
-			r.line, r.num = r.base+int64(r.pos), r.num+1
+		if l, ok = r.buffered(); ok {
 			return l, true
 		}
-		r.seen = len(r.buf)
 		if len(r.buf)-r.pos >= r.opt.Window {
 			// The line does not fit the window: search on without keeping it.
 			r.far, r.next = true, r.base+int64(len(r.buf))
@@ -102,6 +97,47 @@ func (r *Reader) Next() (l Line, ok bool) {
 			return Line{}, false
 		}
 	}
+}
+
+// buffered gives the next line if all of it is in the buffer.
+func (r *Reader) buffered() (l Line, ok bool) {
+	i := bytes.IndexByte(r.buf[r.seen:], '\n')
+	if i < 0 {
+		r.seen = len(r.buf)
+		return Line{}, false
+	}
+	end := r.seen + i
+	l = r.make(r.buf[r.pos:end], int64(end-r.pos))
+	r.pos, r.seen = end+1, end+1
+	r.line, r.num = r.base+int64(r.pos), r.num+1
+	return l, true
+}
+
+// Batch appends to dst the next complete lines, at most as many as one window
+// holds; none at the present end of the source, and after an error. Unlike
+// those of Next their bytes stay as they are, in a buffer that is the
+// caller's from now on; spare is one that the caller is done with.
+func (r *Reader) Batch(dst []Line, spare []byte) (lines []Line, used []byte) {
+	l, ok := r.Next()
+	if !ok {
+		return dst, spare
+	}
+	dst = append(dst, l)
+	for !r.far && r.err == nil {
+		if l, ok = r.buffered(); !ok {
+			break
+		}
+		dst = append(dst, l)
+	}
+	used = r.buf
+	if cap(spare) < cap(used) {
+		spare = make([]byte, 0, cap(used))
+	}
+	r.buf = append(spare[:0], used[r.pos:]...)
+	r.base += int64(r.pos)
+	r.seen -= r.pos
+	r.pos = 0
+	return dst, used
 }
 
 // fill reads more bytes behind those in the buffer.

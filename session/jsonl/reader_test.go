@@ -144,6 +144,42 @@ func TestReader_anySplit(t *testing.T) {
 	})
 }
 
+// Batches give the same lines, and what they gave stays as it was.
+func TestReader_batches(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		src := bytesGen().Draw(t, "src")
+		opt := Options{Window: rapid.IntRange(1, 64).Draw(t, "window"), MaxLine: rapid.Int64Range(1, 100).Draw(t, "max")}
+		var want []got
+		plain := NewReader(bytes.NewReader(src), 0, 1, opt)
+		for l := range plain.Lines() {
+			want = append(want, copied(l))
+		}
+		var kept []Line
+		var spare []byte
+		r := NewReader(bytes.NewReader(src), 0, 1, opt)
+		for {
+			lines, used := r.Batch(nil, spare)
+			if len(lines) == 0 {
+				break
+			}
+			kept = append(kept, lines...)
+			if spare = nil; rapid.Bool().Draw(t, "reuse") { // of another buffer than the lines'
+				spare = make([]byte, 0, cap(used))
+			}
+		}
+		var have []got
+		for _, l := range kept {
+			have = append(have, copied(l))
+		}
+		if diff := cmp.Diff(want, have); diff != "" {
+			t.Fatal(diff)
+		}
+		if diff := cmp.Diff(plain.Pending(), r.Pending()); diff != "" || plain.Offset() != r.Offset() || plain.BytesRead() != r.BytesRead() {
+			t.Fatalf("end %d, want %d: %s", r.Offset(), plain.Offset(), diff)
+		}
+	})
+}
+
 func TestBackward_isForwardReversed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		src := bytesGen().Draw(t, "src")
@@ -188,12 +224,17 @@ func TestLastIndex(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		src := rapid.SliceOfN(rapid.SampledFrom([]byte("ab")), 0, 60).Draw(t, "src")
 		pat := rapid.SliceOfN(rapid.SampledFrom([]byte("ab")), 1, 5).Draw(t, "pattern")
-		got, err := LastIndex(bytes.NewReader(src), int64(len(src)), pat, Options{Window: rapid.IntRange(1, 16).Draw(t, "window")})
+		floor := rapid.IntRange(0, len(src)).Draw(t, "floor")
+		got, err := LastIndex(bytes.NewReader(src), int64(floor), int64(len(src)), pat, Options{Window: rapid.IntRange(1, 16).Draw(t, "window")})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := bytes.LastIndex(src, pat); int64(want) != got {
-			t.Fatalf("%q in %q: %d, want %d", pat, src, got, want)
+		want := bytes.LastIndex(src[floor:], pat)
+		if want >= 0 {
+			want += floor
+		}
+		if int64(want) != got {
+			t.Fatalf("%q in %q from %d: %d, want %d", pat, src, floor, got, want)
 		}
 	})
 }

@@ -32,81 +32,41 @@ func Value(raw []byte, i int) (start, end int, ok bool) {
 // written; it returns false to stop, which skips the rest unvalidated. The
 // result is false when raw is no valid JSON object. No allocation.
 func Members(raw []byte, visit func(key, value []byte) bool) bool {
-	i := space(raw, 0)
-	if i >= len(raw) || raw[i] != '{' {
+	c := NewCursor(raw)
+	if !c.Object() {
 		return false
 	}
-	i = space(raw, i+1)
-	if i < len(raw) && raw[i] == '}' {
-		return space(raw, i+1) == len(raw)
-	}
 	for {
-		if i >= len(raw) || raw[i] != '"' {
-			return false
-		}
-		keyEnd, ok := str(raw, i)
+		key, ok := c.Member()
 		if !ok {
+			return c.Done()
+		}
+		value := c.Value()
+		if value == nil {
 			return false
 		}
-		key := raw[i+1 : keyEnd-1]
-		i = space(raw, keyEnd)
-		if i >= len(raw) || raw[i] != ':' {
-			return false
-		}
-		i = space(raw, i+1)
-		end, ok := value(raw, i)
-		if !ok {
-			return false
-		}
-		if !visit(key, raw[i:end]) {
+		if !visit(key, value) {
 			return true
-		}
-		i = space(raw, end)
-		if i >= len(raw) {
-			return false
-		}
-		switch raw[i] {
-		case ',':
-			i = space(raw, i+1)
-		case '}':
-			return space(raw, i+1) == len(raw)
-		default:
-			return false
 		}
 	}
 }
 
 // Elements walks the elements of the JSON array raw, as Members does.
 func Elements(raw []byte, visit func(value []byte) bool) bool {
-	i := space(raw, 0)
-	if i >= len(raw) || raw[i] != '[' {
+	c := NewCursor(raw)
+	if !c.Array() {
 		return false
 	}
-	i = space(raw, i+1)
-	if i < len(raw) && raw[i] == ']' {
-		return space(raw, i+1) == len(raw)
-	}
-	for {
-		end, ok := value(raw, i)
-		if !ok {
+	for c.Element() {
+		value := c.Value()
+		if value == nil {
 			return false
 		}
-		if !visit(raw[i:end]) {
+		if !visit(value) {
 			return true
 		}
-		i = space(raw, end)
-		if i >= len(raw) {
-			return false
-		}
-		switch raw[i] {
-		case ',':
-			i = space(raw, i+1)
-		case ']':
-			return space(raw, i+1) == len(raw)
-		default:
-			return false
-		}
 	}
+	return c.Done()
 }
 
 func space(b []byte, i int) int {
@@ -122,10 +82,11 @@ type stack struct {
 	bits  uint64
 	more  []uint64
 	depth int
+	limit int
 }
 
 func (s *stack) push(object bool) bool {
-	if s.depth == maxDepth {
+	if s.depth == s.limit {
 		return false
 	}
 	if s.depth > 0 && s.depth%64 == 0 {
@@ -151,9 +112,13 @@ func (s *stack) pop() {
 func (s *stack) object() bool { return s.bits&1 == 1 }
 
 // value validates the value that begins at b[i] and gives the index behind
-// it. It does not recurse: nesting is in s.
-func value(b []byte, i int) (int, bool) {
-	var s stack
+// it.
+func value(b []byte, i int) (int, bool) { return valueIn(b, i, 0) }
+
+// valueIn is value inside of depth containers. It does not recurse: nesting
+// is in s.
+func valueIn(b []byte, i, depth int) (int, bool) {
+	s := stack{limit: maxDepth - depth}
 	var ok bool
 	for {
 		// A value begins at b[i].

@@ -25,22 +25,16 @@ func String(value []byte) (s string, ok bool) {
 // to dst.
 func AppendString(dst, in []byte) []byte {
 	for i := 0; i < len(in); {
-		c := in[i]
-		if c >= utf8.RuneSelf {
-			r, n := utf8.DecodeRune(in[i:])
-			dst = utf8.AppendRune(dst, r)
-			i += n
-			continue
+		j := bytes.IndexByte(in[i:], '\\')
+		if j < 0 {
+			j = len(in) - i
 		}
-		if c != '\\' || i+1 >= len(in) {
-			// Copy the plain run in one step.
-			j := i + 1
-			for j < len(in) && in[j] != '\\' && in[j] < utf8.RuneSelf {
-				j++
-			}
-			dst = append(dst, in[i:j]...)
-			i = j
-			continue
+		dst = appendValid(dst, in[i:i+j])
+		if i += j; i == len(in) {
+			break
+		}
+		if i+1 == len(in) { // no valid string ends like this
+			return append(dst, '\\')
 		}
 		switch in[i+1] {
 		case 'b':
@@ -70,6 +64,19 @@ func AppendString(dst, in []byte) []byte {
 			dst = append(dst, in[i+1])
 		}
 		i += 2
+	}
+	return dst
+}
+
+// appendValid appends in with U+FFFD for each byte that is no UTF-8.
+func appendValid(dst, in []byte) []byte {
+	if utf8.Valid(in) {
+		return append(dst, in...)
+	}
+	for len(in) > 0 {
+		r, n := utf8.DecodeRune(in)
+		dst = utf8.AppendRune(dst, r)
+		in = in[n:]
 	}
 	return dst
 }
