@@ -210,6 +210,14 @@ type Replayer interface {
 	Transcript() *Transcript
 }
 
+// Bulk is a Replayer that takes many entries at less cost when nobody asks for
+// the effect of each.
+type Bulk interface {
+	Replayer
+	// AddAll takes the next entries, which stay the caller's.
+	AddAll(entries []Entry)
+}
+
 // Effect is what one more entry did to the effective conversation.
 type Effect uint8
 

@@ -15,6 +15,9 @@ type ReadOptions struct {
 	// From; zero values mean the start of the file.
 	From     int64
 	FromLine int
+	// Workers is the number of goroutines that decode the lines of a long
+	// transcript. Up to 1 all is done by the caller's.
+	Workers int
 }
 
 // Cost is what a read took, for reports and for tests of work done.
@@ -50,17 +53,22 @@ func (l *Loader) Add(line jsonl.Line) Effect {
 
 // AddDecoded is Add for a line that the format has decoded already.
 func (l *Loader) AddDecoded(line jsonl.Line, entries []Entry) Effect {
+	l.note(line, entries)
+	effect := Recorded
+	for i := range entries {
+		effect = max(effect, l.replay.Add(entries[i]))
+	}
+	return effect
+}
+
+// note counts one line, and reports its damage.
+func (l *Loader) note(line jsonl.Line, entries []Entry) {
 	l.cost.Lines++
 	l.cost.LongestLine = max(l.cost.LongestLine, line.Length)
 	if line.Flaw.Has(jsonl.TooLong) {
 		l.cost.Skipped += line.Length
 	}
 	l.inspect(line, entries)
-	effect := Recorded
-	for i := range entries {
-		effect = max(effect, l.replay.Add(entries[i]))
-	}
-	return effect
 }
 
 // Added gives the entries of the line added last, until the next Add.
@@ -139,8 +147,12 @@ const clockSlack = time.Minute
 func Read(f Format, native string, src io.ReaderAt, opt ReadOptions) (*Transcript, Cost, error) {
 	l := NewLoader(f, native)
 	r := jsonl.NewReader(src, opt.From, max(1, opt.FromLine), opt.Options)
-	for line := range r.Lines() {
-		l.Add(line)
+	if opt.Workers > 1 && sizeOf(src)-opt.From > sequential {
+		l.loadBulk(r, opt.Workers)
+	} else {
+		for line := range r.Lines() {
+			l.Add(line)
+		}
 	}
 	pending := r.Pending()
 	// Unlike a live tail, a reader of a file at rest takes a last line that

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"strings"
 
 	"github.com/agent-ls/agent-ls/session"
@@ -111,14 +112,14 @@ func (c *Catalog) bringUp(out *Opened, path string, exists bool) {
 }
 
 func (c *Catalog) replay(ctx context.Context, out *Opened, o LoadOptions) error {
-	opt := session.ReadOptions{Options: c.o.Limits}
+	opt := session.ReadOptions{Options: c.o.Limits, Workers: runtime.GOMAXPROCS(0)}
 	if t, ok := out.Format.(session.Tailed); ok && o.Resume {
 		if off, ok := t.Tail(out.Source, out.Size); ok {
 			opt.From, out.From = off, off
 		}
 	}
 	var err error
-	src := &cancelled{src: out.Source, ctx: ctx}
+	src := &cancelled{src: out.Source, size: out.Size, ctx: ctx}
 	out.Transcript, out.Cost, err = session.Read(out.Format, out.Row.Native, src, opt)
 	if err != nil {
 		return err
@@ -130,9 +131,12 @@ func (c *Catalog) replay(ctx context.Context, out *Opened, o LoadOptions) error 
 // cancelled is a source that fails when ctx ends: reading a long transcript
 // stops within a window.
 type cancelled struct {
-	src io.ReaderAt
-	ctx context.Context //nolint:containedctx // lives for one read
+	src  io.ReaderAt
+	size int64
+	ctx  context.Context //nolint:containedctx // lives for one read
 }
+
+func (c *cancelled) Size() int64 { return c.size }
 
 func (c *cancelled) ReadAt(p []byte, off int64) (int, error) {
 	if err := c.ctx.Err(); err != nil {

@@ -47,7 +47,48 @@ func start() state {
 
 // Add implements session.Replayer.
 func (t *tree) Add(e session.Entry) session.Effect {
+	t.catchUp()
 	i := int32(len(t.entries))
+	t.append(e)
+	f, p, steady := t.note(i)
+	if pin, ok := e.Mark.(Pin); ok && !f.Has(Node) {
+		return t.addPin(pin)
+	}
+	if !f.Has(Node) {
+		return session.Recorded
+	}
+	if steady {
+		if effect, ok := t.quick(i, p, f); ok {
+			return effect
+		}
+	}
+	return t.slow()
+}
+
+// AddAll implements session.Bulk: entries are noted when somebody asks for the
+// effect of a later one.
+func (t *tree) AddAll(entries []session.Entry) {
+	for i := range entries {
+		t.append(entries[i])
+	}
+}
+
+// catchUp notes the entries that were added in bulk.
+func (t *tree) catchUp() {
+	if len(t.eff) == len(t.entries) {
+		return
+	}
+	for len(t.eff) < len(t.entries) {
+		i := int32(len(t.eff))
+		if p, ok := t.entries[i].Mark.(Pin); ok {
+			t.state.pin = p
+		}
+		t.note(i)
+	}
+	t.state.known = false
+}
+
+func (t *tree) append(e session.Entry) {
 	if strings.EqualFold(e.Session, t.rules.Session) {
 		e.Session = ""
 	}
@@ -58,20 +99,23 @@ func (t *tree) Add(e session.Entry) session.Effect {
 	}
 	t.entries = append(t.entries, e)
 	t.credit += creditEach
-	f := flagsOf(&e)
+}
+
+// note finds the place of entry i in the tree. steady is false where it
+// changes what was known of others.
+func (t *tree) note(i int32) (f Flags, p int32, steady bool) {
+	e := &t.entries[i]
+	f = flagsOf(e)
 	if t.rules.Whole {
 		f &^= Aside
 	}
+	p = none
 	if !f.Has(Node) {
 		t.eff = append(t.eff, none)
-		if p, ok := e.Mark.(Pin); ok {
-			return t.addPin(p)
-		}
-		return session.Recorded
+		return f, p, true
 	}
 	_, again := t.ids[e.ID]
 	t.ids[e.ID] = i
-	p := none
 	if e.Parent != "" {
 		p = lost
 		if k, ok := t.ids[e.Parent]; ok && k < i {
@@ -85,7 +129,7 @@ func (t *tree) Add(e session.Entry) session.Effect {
 	}
 	t.odd = t.odd || again || p == lost || t.state.missing[e.ID]
 	t.eff = append(t.eff, p)
-	if b := boundaryOf(&e); b != nil && b.Anchor != "" {
+	if b := boundaryOf(e); b != nil && b.Anchor != "" {
 		t.state.watch[b.Anchor] = true
 		t.state.watch[b.Head], t.state.watch[b.Tail] = true, true
 		for _, id := range b.Kept {
@@ -97,12 +141,7 @@ func (t *tree) Add(e session.Entry) session.Effect {
 		known = !t.state.groups[e.Group]
 		t.state.groups[e.Group] = true
 	}
-	if known && !again && !t.state.missing[e.ID] && p != lost {
-		if effect, ok := t.quick(i, p, f); ok {
-			return effect
-		}
-	}
-	return t.slow()
+	return f, p, known && !again && !t.state.missing[e.ID] && p != lost
 }
 
 // quick tells the effect of a new node with parent p in the common cases,
@@ -279,7 +318,7 @@ func (t *tree) slow() session.Effect {
 
 // known gives the parents as resolve takes them.
 func (t *tree) known() []int32 {
-	if t.odd {
+	if t.odd || len(t.eff) < len(t.entries) {
 		return nil
 	}
 	return t.eff

@@ -87,7 +87,14 @@ func TestTree_effectsTellTheTruth(t *testing.T) {
 			entries := drawEntries(t)
 			r := Tree(rules)
 			var before []int
+			// Some come in bulk, at the start or later.
+			at, n := rapid.IntRange(0, len(entries)).Draw(t, "bulk at"), rapid.IntRange(0, 8).Draw(t, "bulk")
 			for k, e := range entries {
+				if k >= at && k < at+n {
+					r.(session.Bulk).AddAll(entries[k : k+1])
+					before = r.Transcript().Current().Chain
+					continue
+				}
 				effect := r.Add(e)
 				fresh := Tree(rules)
 				for _, e := range entries[:k+1] {

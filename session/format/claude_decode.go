@@ -3,6 +3,7 @@ package format
 import (
 	"bytes"
 	"strconv"
+	"strings"
 
 	"github.com/agent-ls/agent-ls/session"
 	"github.com/agent-ls/agent-ls/session/chain"
@@ -15,7 +16,7 @@ func (claude) Decode(dst []session.Entry, line jsonl.Line) []session.Entry {
 		// Nearly every line is one object; then this is the only pass that
 		// validates it.
 		if l, ok := parseClaude(line.Raw); ok {
-			return append(dst, l.entry(objectPos(line)))
+			return append(dst, l.entry(objectPos(line), dst))
 		}
 	}
 	return decodeLine(dst, line, claudeRecord, func(v []byte, pos session.Pos) session.Entry {
@@ -23,7 +24,7 @@ func (claude) Decode(dst []session.Entry, line jsonl.Line) []session.Entry {
 		if !ok {
 			return session.Entry{ID: strconv.FormatInt(pos.Offset, 10), Pos: pos, Bad: "not a JSON object"}
 		}
-		return l.entry(pos)
+		return l.entry(pos, nil)
 	})
 }
 
@@ -40,15 +41,28 @@ func objectPos(line jsonl.Line) session.Pos {
 	return session.Pos{Line: line.Num, Offset: line.Offset + int64(line.Lead+start), Length: end - start}
 }
 
-// entry makes the envelope of a line.
-func (l *claudeLine) entry(pos session.Pos) session.Entry {
+// shared is text(v), as the same string as was where that is equal: most lines
+// name the line before them, and the same session.
+func shared(v []byte, was string) string {
+	if n := len(was); n > 0 && len(v) == n+2 && string(v[1:n+1]) == was && v[0] == '"' && strings.IndexByte(was, '\\') < 0 {
+		return was
+	}
+	return text(v)
+}
+
+// entry makes the envelope of a line. Those before it lend it their strings.
+func (l *claudeLine) entry(pos session.Pos, before []session.Entry) session.Entry {
+	var last session.Entry
+	if len(before) > 0 {
+		last = before[len(before)-1]
+	}
 	e := session.Entry{Pos: pos}
 	if l.typ == "" {
 		e.ID, e.Bad = strconv.FormatInt(pos.Offset, 10), "has no type"
 		return e
 	}
 	e.Type, e.Time = l.typ, stamp(l.stamp)
-	e.Session = text(l.session)
+	e.Session = shared(l.session, last.Session)
 	e.Sidechain = l.sidechain
 	id := text(l.uuid)
 	if id == "" || claudeBookkeeping[l.typ] {
@@ -56,8 +70,8 @@ func (l *claudeLine) entry(pos session.Pos) session.Entry {
 		l.bookkeeping(&e)
 		return e
 	}
-	e.ID, e.Parent = id, text(l.parent)
-	l.node(&e)
+	e.ID, e.Parent = id, shared(l.parent, last.ID)
+	l.node(&e, last.Group)
 	return e
 }
 
@@ -76,7 +90,7 @@ func (l *claudeLine) bookkeeping(e *session.Entry) {
 }
 
 // node decodes a line of the tree.
-func (l *claudeLine) node(e *session.Entry) {
+func (l *claudeLine) node(e *session.Entry, group string) {
 	f := chain.Node
 	if l.sidechain || l.team {
 		f |= chain.Aside
@@ -84,7 +98,7 @@ func (l *claudeLine) node(e *session.Entry) {
 	e.Kind = session.KindMeta
 	switch l.typ {
 	case "user", "assistant":
-		f |= l.turn(e)
+		f |= l.turn(e, group)
 	case "system":
 		e.Role = session.System
 		switch l.subtype {
@@ -109,7 +123,7 @@ func (l *claudeLine) node(e *session.Entry) {
 }
 
 // turn decodes what the user or the model said.
-func (l *claudeLine) turn(e *session.Entry) chain.Flags {
+func (l *claudeLine) turn(e *session.Entry, group string) chain.Flags {
 	f := chain.Turn | chain.Shown
 	e.Kind, e.Role = session.KindMessage, session.User
 	switch {
@@ -122,7 +136,7 @@ func (l *claudeLine) turn(e *session.Entry) chain.Flags {
 		f |= chain.Meta
 	}
 	if l.typ == "assistant" {
-		e.Role, e.Group = session.Assistant, text(l.msg.id)
+		e.Role, e.Group = session.Assistant, shared(l.msg.id, group)
 	}
 	return f | l.msg.pair(e)
 }

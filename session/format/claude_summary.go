@@ -108,7 +108,7 @@ func (f claude) whole(src io.ReaderAt, s *session.Session) (claudeFacts, error) 
 			sidechain := parsed.sidechain
 			c.Facts.take(&parsed)
 			parsed.sidechain = sidechain
-			scratch = append(scratch[:0], parsed.entry(objectPos(line)))
+			scratch = append(scratch[:0], parsed.entry(objectPos(line), scratch))
 			l.AddDecoded(line, scratch)
 			continue
 		}
