@@ -14,14 +14,17 @@ import (
 	"github.com/agent-ls/agent-ls/lsp/wire"
 	"github.com/agent-ls/agent-ls/session"
 	"github.com/agent-ls/agent-ls/session/catalog"
+	"github.com/agent-ls/agent-ls/session/jsonl"
 )
+
+const timeLayout = "2006-01-02T15:04:05.000Z"
 
 // timeText is RFC 3339 in UTC with milliseconds; "" for the zero time.
 func timeText(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.UTC().Format("2006-01-02T15:04:05.000Z")
+	return t.UTC().Format(timeLayout)
 }
 
 func parseTime(field, s string) (time.Time, error) {
@@ -136,6 +139,12 @@ func block(b session.Block, limit int) wire.Block {
 		w := wire.Block{Type: "text"}
 		w.Text, w.Cut = cutText(b.Text, limit)
 		return w
+	case session.Quoted:
+		s := string(jsonl.AppendString(nil, b.JSON))
+		if b.Thinking {
+			return block(session.Thinking{Text: s}, limit)
+		}
+		return block(session.Text{Text: s}, limit)
 	case session.Thinking:
 		w := wire.Block{Type: "thinking"}
 		w.Text, w.Cut = cutText(b.Text, limit)
@@ -218,13 +227,6 @@ func envelope(e *session.Entry, why session.Reason) wire.Entry {
 		ID: e.ID, ParentID: e.Parent, Line: e.Pos.Line, Offset: e.Pos.Offset, Length: e.Pos.Length,
 		Timestamp: timeText(e.Time), Role: e.Role.String(), Kind: e.Kind.String(), Type: e.Type,
 		Sidechain: e.Sidechain, Effective: why == session.Effective, Excluded: why.String(),
-	}
-}
-
-func messageOut(m session.Message, limit int) wire.Message {
-	return wire.Message{
-		Role: m.Role.String(), Content: blocks(m.Blocks, limit), Model: m.Model, Usage: usage(m.Usage),
-		Timestamp: timeText(m.Time), EntryIDs: m.Entries,
 	}
 }
 

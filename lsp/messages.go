@@ -1,25 +1,41 @@
 package lsp
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"runtime"
+	"strconv"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/agent-ls/agent-ls/lsp/rpc"
 	"github.com/agent-ls/agent-ls/lsp/wire"
 	"github.com/agent-ls/agent-ls/session"
+	"github.com/agent-ls/agent-ls/session/jsonl"
 )
 
 // messagesAtOnce is how many messages one worker decodes and encodes at a time.
-const messagesAtOnce = 64
+const messagesAtOnce = 256
 
 // encoded are messages as JSON, and what was seen in them.
 type encoded struct {
 	json    []byte // elements with commas between them; of all, behind messagesHead
 	last    time.Time
 	spilled []string
+	ids     []byte // scratch
 	err     error
+	panic   any
+}
+
+var errPanic = errors.New("a message could not be encoded")
+
+// batch is some messages of a plan, on their way to be encoded.
+type batch struct {
+	from, to int
+	out      encoded
+	ready    chan struct{}
 }
 
 // encodeMessages reads the messages of a plan and encodes them, on all cores.
@@ -29,82 +45,296 @@ func encodeMessages(ctx context.Context, p *session.Plan, limit int) (encoded, e
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	workers := runtime.GOMAXPROCS(0)
-	queue := make(chan chan encoded, 2*workers) // in order; bounds what is under way
+	order := make(chan *batch, 2*workers) // bounds what is under way
+	todo := make(chan *batch, 2*workers+1)
+	spare := make(chan []byte, 2*workers+2) // buffers to be used again
 	var work sync.WaitGroup
+	for range workers {
+		work.Go(func() {
+			var ahead session.Ahead
+			for b := range todo {
+				select {
+				case b.out.json = <-spare:
+				default:
+				}
+				b.encode(ctx, p, &ahead, limit)
+			}
+		})
+	}
 	work.Go(func() {
-		defer close(queue)
+		defer close(order)
+		defer close(todo)
 		for from := 0; from < p.Len(); from += messagesAtOnce {
-			done := make(chan encoded, 1)
+			b := &batch{from: from, to: min(p.Len(), from+messagesAtOnce), ready: make(chan struct{})}
 			select {
-			case queue <- done:
+			case order <- b:
+				todo <- b
 			case <-ctx.Done():
 				return
 			}
-			work.Go(func() { done <- encodeSome(ctx, p, from, min(p.Len(), from+messagesAtOnce), limit) })
 		}
 	})
-	all := encoded{json: append(make([]byte, 0, p.Size()+len(messagesHead)), messagesHead...)}
-	for done := range queue {
-		part := <-done
+	all := encoded{}
+	for b := range order {
+		<-b.ready
 		if all.err == nil {
-			all.err = part.err
+			all.err, all.panic = b.out.err, b.out.panic
 		}
 		if all.err != nil {
 			cancel()
 			continue
 		}
-		if len(part.json) > 0 {
-			if len(all.json) > len(messagesHead) {
-				all.json = append(all.json, ',')
-			}
-			all.json = append(all.json, part.json...)
+		if all.json == nil {
+			// The first messages tell how much JSON the others will take.
+			all.json = append(make([]byte, 0, len(messagesHead)+b.estimate(p)), messagesHead...)
 		}
-		if part.last.After(all.last) {
-			all.last = part.last
+		all.add(&b.out)
+		select {
+		case spare <- b.out.json[:0]:
+		default:
 		}
-		all.spilled = append(all.spilled, part.spilled...)
 	}
 	work.Wait()
+	if all.panic != nil {
+		panic(all.panic)
+	}
 	if all.err == nil {
 		all.err = ctx.Err()
+	}
+	if all.json == nil {
+		all.json = []byte(messagesHead)
 	}
 	return all, all.err
 }
 
-func encodeSome(ctx context.Context, p *session.Plan, from, to, limit int) encoded {
-	var out encoded
-	var ahead session.Ahead
-	for i := from; i < to; i++ {
+// add puts the messages of a batch behind those before it.
+func (e *encoded) add(part *encoded) {
+	if len(part.json) > 0 {
+		if len(e.json) > len(messagesHead) {
+			e.json = append(e.json, ',')
+		}
+		e.json = append(e.json, part.json...)
+	}
+	if part.last.After(e.last) {
+		e.last = part.last
+	}
+	e.spilled = append(e.spilled, part.spilled...)
+}
+
+// estimate is about what all messages of p take as JSON, judged by b.
+func (b *batch) estimate(p *session.Plan) int {
+	logged := p.Size(b.from, b.to)
+	if logged == 0 {
+		return 0
+	}
+	all := p.Size(0, p.Len())
+	return min(all, int(1.1*float64(len(b.out.json))/float64(logged)*float64(all))) + 64<<10
+}
+
+// encode encodes the messages of b. A panic is handed to whoever waits for
+// them, who can be recovered.
+func (b *batch) encode(ctx context.Context, p *session.Plan, ahead *session.Ahead, limit int) {
+	out := &b.out
+	defer func() {
+		if out.panic = recover(); out.panic != nil {
+			out.err = errPanic
+		}
+		close(b.ready)
+	}()
+	for i := b.from; i < b.to; i++ {
 		if out.err = ctx.Err(); out.err != nil {
-			return out
+			return
 		}
-		m, err := p.Load(i, &ahead)
-		if err != nil {
-			out.err = err
-			return out
-		}
-		if len(m.Blocks) == 0 {
-			continue
-		}
-		raw, err := rpc.Encode(messageOut(m, limit))
-		if err != nil {
-			out.err = err
-			return out
-		}
-		if len(out.json) > 0 {
-			out.json = append(out.json, ',')
-		}
-		out.json = append(out.json, raw...)
-		if m.Time.After(out.last) {
-			out.last = m.Time
-		}
-		for _, b := range m.Blocks {
-			if t, ok := b.(session.ToolResult); ok && t.Spilled != "" {
-				out.spilled = append(out.spilled, t.Spilled)
-			}
+		if out.err = out.message(p, i, ahead, limit); out.err != nil {
+			return
 		}
 	}
-	return out
+}
+
+// message appends the JSON of wire.Message, unless it is empty. Most of a
+// conversation is text, which is handed on as it stands in the log; encoding
+// it anew took most of the time of a resume.
+func (out *encoded) message(p *session.Plan, i int, ahead *session.Ahead, limit int) error {
+	before := len(out.json)
+	if before > 0 {
+		out.json = append(out.json, ',')
+	}
+	out.json = append(out.json, `{"role":"`...)
+	out.json = append(append(out.json, p.Role(i).String()...), `","content":[`...)
+	empty := len(out.json)
+	ids := append(out.ids[:0], `],"entryIds":[`...)
+	bare := len(ids)
+	var model string
+	var used *session.Usage
+	var last time.Time
+	var failed error
+	err := p.Walk(i, ahead, func(e *session.Entry, b session.Body) {
+		for _, block := range b.Blocks {
+			if len(out.json) > empty {
+				out.json = append(out.json, ',')
+			}
+			var err error
+			if out.json, err = appendBlock(out.json, block, limit); err != nil {
+				failed = err
+			}
+			if r, ok := block.(session.ToolResult); ok && r.Spilled != "" {
+				out.spilled = append(out.spilled, r.Spilled)
+			}
+		}
+		if len(ids) > bare {
+			ids = append(ids, ',')
+		}
+		ids = rpc.AppendString(ids, e.ID)
+		last = e.Time
+		if b.Model != "" {
+			model = b.Model
+		}
+		if b.Usage != nil {
+			used = b.Usage
+		}
+	})
+	out.ids = ids
+	if err == nil {
+		err = failed
+	}
+	if err != nil {
+		return err
+	}
+	if len(out.json) == empty {
+		out.json = out.json[:before]
+		return nil
+	}
+	out.json = append(append(out.json, ids...), ']')
+	out.json = appendMember(out.json, "model", model)
+	if used != nil {
+		out.json = appendUsage(out.json, used)
+	}
+	if !last.IsZero() {
+		out.json = append(out.json, `,"timestamp":"`...)
+		out.json = append(last.UTC().AppendFormat(out.json, timeLayout), '"')
+	}
+	out.json = append(out.json, '}')
+	if last.After(out.last) {
+		out.last = last
+	}
+	return nil
+}
+
+// appendUsage appends the member of a message that wire.Usage is.
+func appendUsage(dst []byte, u *session.Usage) []byte {
+	dst = append(dst, `,"usage":{`...)
+	empty := len(dst)
+	name := func(name string) {
+		if len(dst) > empty {
+			dst = append(dst, ',')
+		}
+		dst = append(append(append(dst, '"'), name...), `":`...)
+	}
+	count := func(member string, n int64) {
+		if n >= 0 {
+			name(member)
+			dst = strconv.AppendInt(dst, n, 10)
+		}
+	}
+	count("input", u.Input)
+	count("output", u.Output)
+	count("cacheRead", u.CacheRead)
+	count("cacheWrite", u.CacheWrite)
+	if u.Cost > 0 {
+		name("cost")
+		dst = strconv.AppendFloat(dst, u.Cost, 'g', -1, 64)
+	}
+	return append(dst, '}')
+}
+
+// appendMember appends a member of an object that has others, unless it is empty.
+func appendMember(dst []byte, name, value string) []byte {
+	if value == "" {
+		return dst
+	}
+	dst = append(append(append(dst, `,"`...), name...), `":`...)
+	return rpc.AppendString(dst, value)
+}
+
+// clean reports whether JSON can be handed on as it is to any decoder.
+func clean(raw []byte) bool {
+	return jsonl.Valid(raw) && utf8.Valid(raw) && !bytes.Contains(raw, []byte(`\u`))
+}
+
+// appendBlock appends the JSON of block(b, limit).
+func appendBlock(dst []byte, b session.Block, limit int) ([]byte, error) {
+	before := len(dst)
+	switch b := b.(type) {
+	case session.Quoted:
+		if b.Thinking {
+			dst = append(dst, `{"type":"thinking"`...)
+		} else {
+			dst = append(dst, `{"type":"text"`...)
+		}
+		if len(b.JSON) == 0 {
+			return append(dst, '}'), nil
+		}
+		dst = append(dst, `,"text":"`...)
+		text := len(dst)
+		dst = jsonl.AppendLiteral(dst, b.JSON)
+		if len(dst)-text <= limit { // then the decoded text is no longer either
+			return append(dst, `"}`...), nil
+		}
+	case session.ToolUse:
+		if !clean(b.Input) || len(b.Input) > limit {
+			break
+		}
+		dst = append(dst, `{"type":"tool_use"`...)
+		dst = appendMember(dst, "id", b.ID)
+		dst = appendMember(dst, "name", b.Name)
+		if len(b.Input) > 2 { // not empty
+			dst = append(append(dst, `,"input":`...), b.Input...)
+		} else if len(b.Input) > 0 {
+			break
+		}
+		dst = appendMember(dst, "kind", b.Kind.String())
+		for k, l := range b.Locations {
+			if k == 0 {
+				dst = append(dst, `,"locations":[`...)
+			} else {
+				dst = append(dst, ',')
+			}
+			dst = append(dst, `{"path":`...)
+			dst = rpc.AppendString(dst, l.Path)
+			if l.Line != 0 {
+				dst = strconv.AppendInt(append(dst, `,"line":`...), int64(l.Line), 10)
+			}
+			dst = append(dst, '}')
+		}
+		if len(b.Locations) > 0 {
+			dst = append(dst, ']')
+		}
+		return append(dst, '}'), nil
+	case session.ToolResult:
+		dst = append(dst, `{"type":"tool_result"`...)
+		dst = appendMember(dst, "toolUseId", b.UseID)
+		dst = appendMember(dst, "name", b.Name)
+		for k, inner := range b.Content {
+			if k == 0 {
+				dst = append(dst, `,"content":[`...)
+			} else {
+				dst = append(dst, ',')
+			}
+			var err error
+			if dst, err = appendBlock(dst, inner, limit); err != nil {
+				return dst, err
+			}
+		}
+		if len(b.Content) > 0 {
+			dst = append(dst, ']')
+		}
+		if b.IsError {
+			dst = append(dst, `,"isError":true`...)
+		}
+		return append(appendMember(dst, "spilled", b.Spilled), '}'), nil
+	}
+	raw, err := rpc.Encode(block(b, limit))
+	return append(dst[:before], raw...), err
 }
 
 // messagesHead begins a result that has its messages first.

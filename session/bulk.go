@@ -32,7 +32,7 @@ func (b *bulk) decode(f Format) {
 // loadBulk feeds all lines of r to l. They are decoded by some goroutines, and
 // replayed in order by this one; few batches are under way at a time. No
 // goroutine is left when it returns.
-func (l *Loader) loadBulk(r *jsonl.Reader, workers int) {
+func (l *Loader) loadBulk(r *jsonl.Reader, workers int, size int64) {
 	order := make(chan *bulk, 2*workers) // bounds what is under way
 	work := make(chan *bulk, 2*workers)
 	done := make(chan *bulk, 2*workers+2) // to be used again
@@ -80,7 +80,7 @@ func (l *Loader) loadBulk(r *jsonl.Reader, workers int) {
 		if b.panic != nil {
 			panic(b.panic)
 		}
-		l.addBulk(b)
+		l.addBulk(b, size)
 		select {
 		case done <- b:
 		default:
@@ -89,20 +89,27 @@ func (l *Loader) loadBulk(r *jsonl.Reader, workers int) {
 }
 
 // addBulk is AddDecoded for all lines of b, whose effects nobody asks for.
-func (l *Loader) addBulk(b *bulk) {
+// size is that of the source.
+func (l *Loader) addBulk(b *bulk, size int64) {
 	from := 0
 	for k, line := range b.lines {
 		l.note(line, b.entries[from:b.ends[k]])
 		from = b.ends[k]
 	}
 	if r, ok := l.replay.(Bulk); ok {
-		r.AddAll(b.entries)
+		last := b.lines[len(b.lines)-1]
+		end := last.Offset + last.Length + 1
+		more := float64(len(b.entries)) / float64(end-b.lines[0].Offset) * float64(max(0, size-end))
+		r.AddAll(b.entries, int(min(more*1.05, mostAhead)))
 		return
 	}
 	for i := range b.entries {
 		l.replay.Add(b.entries[i])
 	}
 }
+
+// mostAhead bounds for how many entries room is made ahead.
+const mostAhead = 1 << 17
 
 // sequential is the size up to which a transcript is read by one goroutine.
 const sequential = 1 << 20

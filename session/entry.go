@@ -169,6 +169,15 @@ type Unknown struct {
 	Hidden bool
 }
 
+// Quoted is a Text, or a Thinking, as it stands in the log: JSON is the inside
+// of a JSON string. Only Quoter.Quote gives it. It shares the bytes that it
+// was taken from.
+type Quoted struct {
+	JSON     []byte
+	Thinking bool
+}
+
+func (Quoted) block()     {}
 func (Text) block()       {}
 func (Thinking) block()   {}
 func (ToolUse) block()    {}

@@ -65,6 +65,15 @@ type Format interface {
 	Replay(native string) Replayer
 }
 
+// Quoter is a Format whose log holds texts as JSON strings, so that they can
+// be handed on without being decoded.
+type Quoter interface {
+	Format
+	// Quote is Body for an entry that is not Bad, except that texts may be
+	// given as Quoted blocks, and that blocks share the bytes of raw.
+	Quote(raw []byte) Body
+}
+
 // Appender is a Format whose store can be written.
 type Appender interface {
 	Format
@@ -214,8 +223,9 @@ type Replayer interface {
 // the effect of each.
 type Bulk interface {
 	Replayer
-	// AddAll takes the next entries, which stay the caller's.
-	AddAll(entries []Entry)
+	// AddAll takes the next entries, which stay the caller's. About more are
+	// to come.
+	AddAll(entries []Entry, more int)
 }
 
 // Effect is what one more entry did to the effective conversation.

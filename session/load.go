@@ -147,8 +147,8 @@ const clockSlack = time.Minute
 func Read(f Format, native string, src io.ReaderAt, opt ReadOptions) (*Transcript, Cost, error) {
 	l := NewLoader(f, native)
 	r := jsonl.NewReader(src, opt.From, max(1, opt.FromLine), opt.Options)
-	if opt.Workers > 1 && sizeOf(src)-opt.From > sequential {
-		l.loadBulk(r, opt.Workers)
+	if size := sizeOf(src); opt.Workers > 1 && size-opt.From > sequential {
+		l.loadBulk(r, opt.Workers, size)
 	} else {
 		for line := range r.Lines() {
 			l.Add(line)

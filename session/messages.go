@@ -47,11 +47,12 @@ func NewPlan(f Format, src io.ReaderAt, t *Transcript, r *Resolution) *Plan {
 // Len is the number of messages, those that turn out empty included.
 func (p *Plan) Len() int { return len(p.groups) }
 
-// Size is the number of bytes that the messages take in the log: about what
-// they take as JSON, and at least that in most stores.
-func (p *Plan) Size() int {
+// Size is the number of bytes that the messages from, up to but not including
+// to, take in the log: about what they take as JSON, and at least that in most
+// stores.
+func (p *Plan) Size(from, to int) int {
 	n := 0
-	for _, g := range p.groups {
+	for _, g := range p.groups[from:to] {
 		for _, i := range g {
 			n += p.t.entries[i].Pos.Length
 		}
@@ -62,20 +63,61 @@ func (p *Plan) Size() int {
 // Load reads message i. It has no blocks where nothing of it is for a model.
 // ahead is one caller's and reused from one call to the next.
 func (p *Plan) Load(i int, ahead *Ahead) (Message, error) {
-	m, err := loadMessage(p.format, p.src, p.t, p.groups[i], ahead)
+	group := p.groups[i]
+	m := Message{Role: p.Role(i), Entries: make([]string, 0, len(group))}
+	err := p.walk(i, ahead, p.format.Body, func(e *Entry, b Body) {
+		m.Blocks = append(m.Blocks, b.Blocks...)
+		m.Entries = append(m.Entries, e.ID)
+		m.Time = e.Time
+		if b.Model != "" {
+			m.Model = b.Model
+		}
+		if b.Usage != nil {
+			m.Usage = b.Usage
+		}
+	})
 	if err != nil {
 		return Message{}, err
 	}
-	m.Blocks = slices.DeleteFunc(m.Blocks, func(b Block) bool {
-		switch b := b.(type) {
-		case ToolUse:
-			return !p.answered[b.ID]
-		case ToolResult:
-			return !p.called[b.UseID]
-		}
-		return false
-	})
 	return m, nil
+}
+
+// Role is who speaks in message i.
+func (p *Plan) Role(i int) Role { return p.t.entries[p.groups[i][0]].Role }
+
+// Walk visits the entries of message i in order, with the content of each
+// that is for a model. What b holds is valid during the visit only: its
+// blocks can be Quoted, and share the bytes that were read. ahead is as for Load.
+func (p *Plan) Walk(i int, ahead *Ahead, visit func(e *Entry, b Body)) error {
+	body := p.format.Body
+	if q, ok := p.format.(Quoter); ok {
+		body = q.Quote
+	}
+	return p.walk(i, ahead, body, visit)
+}
+
+func (p *Plan) walk(i int, ahead *Ahead, body func([]byte) Body, visit func(e *Entry, b Body)) error {
+	for _, at := range p.groups[i] {
+		e := &p.t.entries[at]
+		raw, err := ahead.read(p.src, e)
+		if err != nil {
+			return err
+		}
+		b := body(raw)
+		b.Blocks = slices.DeleteFunc(b.Blocks, func(b Block) bool {
+			switch b := b.(type) {
+			case ToolUse:
+				return !p.answered[b.ID]
+			case ToolResult:
+				return !p.called[b.UseID]
+			case Unknown:
+				return b.Hidden // reasoning that must not be shown stays in the log
+			}
+			return false
+		})
+		visit(e, b)
+	}
+	return nil
 }
 
 // pairs gives the ids that are called in the conversation, and those that are
@@ -134,10 +176,10 @@ type Ahead struct {
 }
 
 // aheadBytes is how much is read at a time.
-const aheadBytes = 128 << 10
+const aheadBytes = 256 << 10
 
 // read gives the bytes of e, valid until the next call.
-func (a *Ahead) read(src io.ReaderAt, e Entry) ([]byte, error) {
+func (a *Ahead) read(src io.ReaderAt, e *Entry) ([]byte, error) {
 	from := e.Pos.Offset - a.off
 	if from < 0 || from+int64(e.Pos.Length) > int64(len(a.buf)) {
 		size := max(e.Pos.Length, aheadBytes)
@@ -145,36 +187,8 @@ func (a *Ahead) read(src io.ReaderAt, e Entry) ([]byte, error) {
 		n, err := src.ReadAt(a.buf, e.Pos.Offset)
 		a.buf, a.off, from = a.buf[:n], e.Pos.Offset, 0
 		if n < e.Pos.Length {
-			return nil, shortRead(e, err)
+			return nil, shortRead(*e, err)
 		}
 	}
 	return a.buf[from : from+int64(e.Pos.Length)], nil
-}
-
-func loadMessage(f Format, src io.ReaderAt, t *Transcript, group []int, ahead *Ahead) (Message, error) {
-	entries := t.Entries()
-	m := Message{Role: entries[group[0]].Role, Entries: make([]string, 0, len(group))}
-	for _, i := range group {
-		e := entries[i]
-		raw, err := ahead.read(src, e)
-		if err != nil {
-			return Message{}, err
-		}
-		b := f.Body(raw)
-		m.Blocks = append(m.Blocks, b.Blocks...)
-		m.Entries = append(m.Entries, e.ID)
-		m.Time = e.Time
-		if b.Model != "" {
-			m.Model = b.Model
-		}
-		if b.Usage != nil {
-			m.Usage = b.Usage
-		}
-	}
-	// Reasoning that must not be shown stays in the log.
-	m.Blocks = slices.DeleteFunc(m.Blocks, func(b Block) bool {
-		u, ok := b.(Unknown)
-		return ok && u.Hidden
-	})
-	return m, nil
 }

@@ -45,7 +45,7 @@ func (it *item) appendHead(dst []byte) []byte {
 		return append(dst, `,"result":`...)
 	case notifyItem:
 		dst = append(dst, `{"jsonrpc":"2.0","method":`...)
-		dst = appendQuoted(dst, it.method)
+		dst = AppendString(dst, it.method)
 		if it.body != nil {
 			dst = append(dst, `,"params":`...)
 		}

@@ -205,7 +205,7 @@ func encodeError(e *Error) Raw {
 	dst := append([]byte(nil), `{"code":`...)
 	dst = appendInt(dst, e.Code)
 	dst = append(dst, `,"message":`...)
-	dst = appendQuoted(dst, e.Message)
+	dst = AppendString(dst, e.Message)
 	if e.Data != nil {
 		if data, err := Encode(e.Data); err == nil {
 			dst = append(append(dst, `,"data":`...), data...)
@@ -214,8 +214,8 @@ func encodeError(e *Error) Raw {
 	return append(dst, '}')
 }
 
-// appendQuoted appends s as a JSON string.
-func appendQuoted(dst []byte, s string) []byte {
+// AppendString appends s as a JSON string.
+func AppendString(dst []byte, s string) []byte {
 	dst, err := jsontext.AppendQuote(dst, strings.ToValidUTF8(s, "\uFFFD"))
 	if err != nil { // cannot be, s is valid UTF-8
 		return append(dst, `""`...)

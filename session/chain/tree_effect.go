@@ -50,6 +50,7 @@ func (t *tree) Add(e session.Entry) session.Effect {
 	t.catchUp()
 	i := int32(len(t.entries))
 	t.append(e)
+	t.credit += creditEach
 	f, p, steady := t.note(i)
 	if pin, ok := e.Mark.(Pin); ok && !f.Has(Node) {
 		return t.addPin(pin)
@@ -67,7 +68,11 @@ func (t *tree) Add(e session.Entry) session.Effect {
 
 // AddAll implements session.Bulk: entries are noted when somebody asks for the
 // effect of a later one.
-func (t *tree) AddAll(entries []session.Entry) {
+func (t *tree) AddAll(entries []session.Entry, more int) {
+	t.credit += creditEach * len(entries)
+	if n := len(entries); cap(t.entries)-len(t.entries) < n {
+		t.entries = slices.Grow(t.entries, n+more)
+	}
 	for i := range entries {
 		t.append(entries[i])
 	}
@@ -98,7 +103,6 @@ func (t *tree) append(e session.Entry) {
 		t.entries = slices.Grow(t.entries, 64+len(t.entries))
 	}
 	t.entries = append(t.entries, e)
-	t.credit += creditEach
 }
 
 // note finds the place of entry i in the tree. steady is false where it

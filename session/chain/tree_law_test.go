@@ -91,7 +91,7 @@ func TestTree_effectsTellTheTruth(t *testing.T) {
 			at, n := rapid.IntRange(0, len(entries)).Draw(t, "bulk at"), rapid.IntRange(0, 8).Draw(t, "bulk")
 			for k, e := range entries {
 				if k >= at && k < at+n {
-					r.(session.Bulk).AddAll(entries[k : k+1])
+					r.(session.Bulk).AddAll(entries[k:k+1], rapid.IntRange(0, 3).Draw(t, "more"))
 					before = r.Transcript().Current().Chain
 					continue
 				}

@@ -9,44 +9,133 @@ import (
 
 // Body implements session.Format.
 func (claude) Body(raw []byte) session.Body {
-	l, ok := parseClaude(raw)
-	if !ok {
-		return session.Body{Blocks: []session.Block{session.Unknown{Raw: bytes.Clone(raw)}}}
+	d := claudeBody{}
+	c := jsonl.NewCursor(raw)
+	if d.line(&c); !c.Done() {
+		return unknownBody(raw)
 	}
-	switch l.typ {
-	case "user", "assistant":
-		return l.body()
-	case "system":
-		if s, ok := jsonl.String(l.content); ok {
-			return session.Body{Blocks: []session.Block{session.Text{Text: s}}}
-		}
-	case "summary":
-		if s, ok := jsonl.String(l.old); ok {
-			return session.Body{Blocks: []session.Block{session.Text{Text: s}}}
-		}
-	}
+	return d.body(raw)
+}
+
+// Quote implements session.Quoter.
+func (claude) Quote(raw []byte) session.Body {
+	d := claudeBody{quote: true}
+	c := jsonl.NewKnownCursor(raw)
+	d.line(&c)
+	return d.body(raw)
+}
+
+func unknownBody(raw []byte) session.Body {
 	return session.Body{Blocks: []session.Block{session.Unknown{Raw: bytes.Clone(raw)}}}
 }
 
-func (l *claudeLine) body() session.Body {
-	m := &l.msg
-	var b session.Body
-	if s, ok := jsonl.String(m.content); ok {
-		b.Blocks = append(b.Blocks, session.Text{Text: s})
-	} else if len(m.content) > 0 {
-		b.Blocks = claudeContent(m.content, l.spilled())
+// claudeBody decodes the content of a line, in one pass. With quote its texts
+// stay as they are written.
+type claudeBody struct {
+	quote bool
+
+	typ                    string
+	blocks                 []session.Block
+	content, old, request  []byte // of the line itself
+	id, model, usage, tool []byte
+}
+
+// line takes the line apart.
+func (d *claudeBody) line(c *jsonl.Cursor) {
+	if !c.Object() {
+		return
 	}
-	if l.typ != "assistant" {
+	for {
+		k, more := c.Member()
+		if !more {
+			return
+		}
+		if string(k) == "message" {
+			d.said(c)
+			continue
+		}
+		v := c.Value()
+		switch string(k) {
+		case "type":
+			d.typ = claudeType(v)
+		case "content":
+			d.content = v
+		case "summary":
+			d.old = v
+		case "requestId":
+			d.request = v
+		case "toolUseResult":
+			d.tool = v
+		}
+	}
+}
+
+// said takes the message of the line apart.
+func (d *claudeBody) said(c *jsonl.Cursor) {
+	d.blocks, d.id, d.model, d.usage = nil, nil, nil, nil
+	if !c.Object() {
+		c.Value()
+		return
+	}
+	for {
+		k, more := c.Member()
+		if !more {
+			return
+		}
+		if string(k) == "content" {
+			d.blocks = d.contents(c, false)
+			continue
+		}
+		v := c.Value()
+		switch string(k) {
+		case "id":
+			d.id = v
+		case "model":
+			d.model = v
+		case "usage":
+			d.usage = v
+		}
+	}
+}
+
+// body is what the line says. raw is all of it.
+func (d *claudeBody) body(raw []byte) session.Body {
+	switch d.typ {
+	case "user", "assistant":
+		return d.turn()
+	case "system":
+		if isString(d.content) {
+			return session.Body{Blocks: []session.Block{d.text(d.content, false)}}
+		}
+	case "summary":
+		if isString(d.old) {
+			return session.Body{Blocks: []session.Block{d.text(d.old, false)}}
+		}
+	}
+	return unknownBody(raw)
+}
+
+func (d *claudeBody) turn() session.Body {
+	b := session.Body{Blocks: d.blocks}
+	if p := d.spilled(); p != "" {
+		for i := range b.Blocks {
+			if r, ok := b.Blocks[i].(session.ToolResult); ok {
+				r.Spilled = p
+				b.Blocks[i] = r
+			}
+		}
+	}
+	if d.typ != "assistant" {
 		return b
 	}
-	if b.Model = text(m.model); b.Model == claudeSynthetic {
+	if b.Model = text(d.model); b.Model == claudeSynthetic {
 		b.Model = ""
 	}
-	if len(m.usage) > 0 && m.usage[0] == '{' && b.Model != "" {
-		b.Usage = claudeUsage(m.usage)
-		if id := text(m.id); id != "" {
+	if len(d.usage) > 0 && d.usage[0] == '{' && b.Model != "" {
+		b.Usage = claudeUsage(d.usage)
+		if len(d.id) > 2 {
 			// All lines of one call repeat its usage.
-			b.Usage.Key = id + " " + text(l.requestID)
+			b.Usage.Key = text(d.id) + " " + text(d.request)
 		}
 	}
 	return b
@@ -56,119 +145,149 @@ func (l *claudeLine) body() session.Body {
 const claudeSynthetic = "<synthetic>"
 
 // spilled gives the file to which the agent moved the result of a call.
-func (l *claudeLine) spilled() string {
-	if len(l.toolResult) == 0 || l.toolResult[0] != '{' || !bytes.Contains(l.toolResult, []byte(`"persistedOutputPath"`)) {
+func (d *claudeBody) spilled() string {
+	if len(d.tool) == 0 || d.tool[0] != '{' || !bytes.Contains(d.tool, []byte(`"persistedOutputPath"`)) {
 		return ""
 	}
-	p := field(l.toolResult, "persistedOutputPath")
+	p := field(d.tool, "persistedOutputPath")
 	if !plausiblePath(p) {
 		return ""
 	}
 	return p
 }
 
-func claudeContent(content []byte, spilled string) []session.Block {
-	if content[0] != '[' {
-		return []session.Block{session.Unknown{Raw: bytes.Clone(content)}}
+func isString(v []byte) bool { return len(v) > 1 && v[0] == '"' }
+
+// text is a string value as a block.
+func (d *claudeBody) text(v []byte, thinking bool) session.Block {
+	switch {
+	case d.quote && isString(v):
+		return session.Quoted{JSON: v[1 : len(v)-1], Thinking: thinking}
+	case thinking:
+		return session.Thinking{Text: text(v)}
+	}
+	return session.Text{Text: text(v)}
+}
+
+// keep gives bytes of the line as a block may hold them.
+func (d *claudeBody) keep(v []byte) []byte {
+	if d.quote {
+		return v
+	}
+	return bytes.Clone(v)
+}
+
+// contents decodes a content: a string, or blocks. Results do not nest: one
+// inside of another stays as it is.
+func (d *claudeBody) contents(c *jsonl.Cursor, nested bool) []session.Block {
+	if !c.Array() {
+		switch v := c.Value(); {
+		case isString(v):
+			return []session.Block{d.text(v, false)}
+		case len(v) == 0, nested && jsonl.IsNull(v):
+			return nil
+		default:
+			return []session.Block{session.Unknown{Raw: d.keep(v)}}
+		}
 	}
 	var out []session.Block
-	claudeBlocks(content, func(typ string, raw []byte) bool {
-		out = append(out, claudeBlock(typ, raw, spilled))
-		return true
-	})
+	for c.Element() {
+		var p claudeParts
+		from := c.Pos()
+		p.parse(c)
+		if nested && (p.typ == "tool_result" || p.typ == "tool_use") {
+			p.typ = ""
+		}
+		out = append(out, d.block(&p, c.Since(from)))
+	}
 	return out
 }
 
-func claudeBlock(typ string, raw []byte, spilled string) session.Block {
-	switch typ {
-	case "text":
-		return session.Text{Text: field(raw, "text")}
-	case "thinking":
-		if s := field(raw, "thinking"); s != "" {
-			return session.Thinking{Text: s}
-		}
-		return session.Unknown{Raw: bytes.Clone(raw), Hidden: true}
-	case "redacted_thinking":
-		return session.Unknown{Raw: bytes.Clone(raw), Hidden: true}
-	case "tool_use":
-		return claudeToolUse(raw)
-	case "tool_result":
-		return claudeToolResult(raw, spilled)
-	case "image":
-		return claudeImage(raw)
-	}
-	return session.Unknown{Raw: bytes.Clone(raw)}
+// claudeParts is a block, taken apart.
+type claudeParts struct {
+	typ                                                       string
+	id, use, name, input, text, thinking, content, isErr, src []byte
 }
 
-func claudeToolUse(raw []byte) session.Block {
-	u := session.ToolUse{}
-	jsonl.KnownMembers(raw, func(k, v []byte) bool {
+func (p *claudeParts) parse(c *jsonl.Cursor) {
+	if !c.Object() {
+		c.Value()
+		return
+	}
+	for {
+		k, more := c.Member()
+		if !more {
+			return
+		}
+		v := c.Value()
 		switch string(k) {
+		case "type":
+			p.typ = blockType(v)
 		case "id":
-			u.ID = text(v)
-		case "name":
-			u.Name = text(v)
-		case "input":
-			u.Input = bytes.Clone(v)
-		}
-		return true
-	})
-	u.Kind, u.Locations = toolFacts(u.Name, u.Input)
-	return u
-}
-
-func claudeToolResult(raw []byte, spilled string) session.Block {
-	r := session.ToolResult{Spilled: spilled}
-	jsonl.KnownMembers(raw, func(k, v []byte) bool {
-		switch string(k) {
+			p.id = v
 		case "tool_use_id":
-			r.UseID = text(v)
-		case "is_error":
-			r.IsError = string(v) == "true"
+			p.use = v
+		case "name":
+			p.name = v
+		case "input":
+			p.input = v
+		case "text":
+			p.text = v
+		case "thinking":
+			p.thinking = v
 		case "content":
-			if s, ok := jsonl.String(v); ok {
-				r.Content = append(r.Content, session.Text{Text: s})
-			} else if len(v) > 0 && v[0] == '[' {
-				// Results do not nest: a result inside one stays as it is.
-				claudeBlocks(v, func(typ string, b []byte) bool {
-					if typ == "tool_result" || typ == "tool_use" {
-						typ = ""
-					}
-					r.Content = append(r.Content, claudeBlock(typ, b, ""))
-					return true
-				})
-			} else if !jsonl.IsNull(v) {
-				r.Content = append(r.Content, session.Unknown{Raw: bytes.Clone(v)})
-			}
+			p.content = v
+		case "is_error":
+			p.isErr = v
+		case "source":
+			p.src = v
+		}
+	}
+}
+
+func (d *claudeBody) block(p *claudeParts, raw []byte) session.Block {
+	switch p.typ {
+	case "text":
+		return d.text(p.text, false)
+	case "thinking":
+		if len(p.thinking) > 2 && isString(p.thinking) {
+			return d.text(p.thinking, true)
+		}
+		return session.Unknown{Raw: d.keep(raw), Hidden: true}
+	case "redacted_thinking":
+		return session.Unknown{Raw: d.keep(raw), Hidden: true}
+	case "tool_use":
+		u := session.ToolUse{ID: text(p.id), Name: text(p.name), Input: d.keep(p.input)}
+		u.Kind, u.Locations = toolFacts(u.Name, u.Input)
+		return u
+	case "tool_result":
+		r := session.ToolResult{UseID: text(p.use), IsError: string(p.isErr) == "true"}
+		if len(p.content) > 0 {
+			c := jsonl.NewKnownCursor(p.content)
+			r.Content = d.contents(&c, true)
+		}
+		return r
+	case "image":
+		if im, ok := claudeImage(p.src); ok {
+			return im
+		}
+	}
+	return session.Unknown{Raw: d.keep(raw)}
+}
+
+func claudeImage(source []byte) (im session.Image, ok bool) {
+	jsonl.KnownMembers(source, func(k, v []byte) bool {
+		switch string(k) {
+		case "media_type":
+			im.MIMEType = text(v)
+		case "data":
+			im.Data = text(v)
+		case "url":
+			im.URI = text(v)
 		}
 		return true
 	})
-	return r
-}
-
-func claudeImage(raw []byte) session.Block {
-	var im session.Image
-	jsonl.KnownMembers(raw, func(k, v []byte) bool {
-		if string(k) != "source" {
-			return true
-		}
-		jsonl.KnownMembers(v, func(k, v []byte) bool {
-			switch string(k) {
-			case "media_type":
-				im.MIMEType = text(v)
-			case "data":
-				im.Data = text(v)
-			case "url":
-				im.URI = text(v)
-			}
-			return true
-		})
-		return false
-	})
-	if im.Data == "" && im.URI == "" {
-		return session.Unknown{Raw: bytes.Clone(raw)}
-	}
-	return im
+	return im, im.Data != "" || im.URI != ""
 }
 
 func claudeUsage(raw []byte) *session.Usage {

@@ -107,7 +107,8 @@ func (miniAgent) Body(raw []byte) session.Body {
 	case isText:
 		b.Blocks = []session.Block{session.Text{Text: s}}
 	case ok && len(content) > 0:
-		b.Blocks = claudeContent(content, "")
+		c := jsonl.NewKnownCursor(content)
+		b.Blocks = (&claudeBody{}).contents(&c, false)
 	default:
 		b.Blocks = []session.Block{session.Unknown{Raw: append([]byte(nil), raw...)}}
 	}

@@ -17,10 +17,16 @@ type Cursor struct {
 	depth int
 	fresh bool // a container was entered, and nothing of it was visited yet
 	bad   bool
+	known bool
 }
 
 // NewCursor stands before the value of raw.
 func NewCursor(raw []byte) Cursor { return Cursor{b: raw, i: space(raw, 0)} }
+
+// NewKnownCursor is NewCursor for a value that is known to be valid. It looks
+// for quotes only, which is several times faster; on anything else it visits
+// nonsense, but ends.
+func NewKnownCursor(raw []byte) Cursor { return Cursor{b: raw, i: space(raw, 0), known: true} }
 
 // Peek is the first byte of the next value, 0 at the end: '"' for a string,
 // '{', '[', or what else begins it.
@@ -55,21 +61,18 @@ func (c *Cursor) Member() (key []byte, ok bool) {
 		return nil, false
 	}
 	start := c.i
-	end, ok := member(c.b, start)
-	if !ok {
+	end := start
+	if ok = c.Peek() == '"'; ok && c.known {
+		end = knownString(c.b, start)
+	} else if ok {
+		end, ok = str(c.b, start)
+	}
+	if c.i = space(c.b, end); !ok || c.Peek() != ':' {
 		c.bad = true
 		return nil, false
 	}
-	c.i = end
-	// The key ends before the white space around the colon.
-	end--
-	for c.b[end] != ':' {
-		end--
-	}
-	for end--; c.b[end] != '"'; {
-		end--
-	}
-	return c.b[start+1 : end], true
+	c.i = space(c.b, c.i+1)
+	return c.b[start+1 : end-1], true
 }
 
 // Element reports whether the array entered last has a further element, and
@@ -104,7 +107,14 @@ func (c *Cursor) Value() []byte {
 	if c.bad {
 		return nil
 	}
-	end, ok := valueIn(c.b, c.i, c.depth)
+	var end int
+	var ok bool
+	if c.known {
+		end = knownValue(c.b, c.i)
+		ok = end > c.i
+	} else {
+		end, ok = valueIn(c.b, c.i, c.depth)
+	}
 	if !ok {
 		c.bad = true
 		return nil

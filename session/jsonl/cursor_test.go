@@ -43,6 +43,8 @@ func FuzzCursor(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		agrees(t, raw)
 		var want, got [][]byte
+		k := NewKnownCursor(raw)
+		walk(&k, 3, func([]byte, []byte) {}) // ends on anything
 		if !Members(raw, func(k, v []byte) bool { want = append(want, k, v); return true }) {
 			return
 		}
@@ -61,12 +63,18 @@ func FuzzCursor(f *testing.F) {
 			}
 			got = append(got, k, c.Since(from))
 		}
+		k = NewKnownCursor(raw)
+		walk(&k, 3, func([]byte, []byte) {})
+		if !k.Done() {
+			t.Fatalf("%q is valid, but not to a cursor that knows so", raw)
+		}
 		if !bytes.Equal(bytes.Join(want, []byte("|")), bytes.Join(got, []byte("|"))) {
 			t.Fatalf("%q: want %q, got %q", raw, want, got)
 		}
 	})
 }
 
+// agrees compares cursors that enter few and many containers.
 func agrees(t *testing.T, raw []byte) {
 	t.Helper()
 	for depth := range 4 {

@@ -6,48 +6,31 @@ import "bytes"
 // what Members or Valid have walked already. It looks for quotes only, which
 // is several times faster. On anything else it visits nonsense, but ends.
 func KnownMembers(raw []byte, visit func(key, value []byte) bool) {
-	i := space(raw, 0)
-	if i >= len(raw) || raw[i] != '{' {
+	c := NewKnownCursor(raw)
+	if !c.Object() {
 		return
 	}
-	i = space(raw, i+1)
-	for i < len(raw) && raw[i] == '"' {
-		end := knownString(raw, i)
-		key := raw[i+1 : max(i+1, end-1)]
-		i = space(raw, end)
-		if i >= len(raw) || raw[i] != ':' {
+	for {
+		key, ok := c.Member()
+		if !ok {
 			return
 		}
-		i = space(raw, i+1)
-		end = knownValue(raw, i)
-		if end <= i || !visit(key, raw[i:end]) {
+		if v := c.Value(); v == nil || !visit(key, v) {
 			return
 		}
-		i = space(raw, end)
-		if i >= len(raw) || raw[i] != ',' {
-			return
-		}
-		i = space(raw, i+1)
 	}
 }
 
 // KnownElements is Elements for an array that is known to be valid.
 func KnownElements(raw []byte, visit func(value []byte) bool) {
-	i := space(raw, 0)
-	if i >= len(raw) || raw[i] != '[' {
+	c := NewKnownCursor(raw)
+	if !c.Array() {
 		return
 	}
-	i = space(raw, i+1)
-	for i < len(raw) && raw[i] != ']' {
-		end := knownValue(raw, i)
-		if end <= i || !visit(raw[i:end]) {
+	for c.Element() {
+		if v := c.Value(); v == nil || !visit(v) {
 			return
 		}
-		i = space(raw, end)
-		if i >= len(raw) || raw[i] != ',' {
-			return
-		}
-		i = space(raw, i+1)
 	}
 }
 

@@ -21,10 +21,7 @@ func AppendLiteral(dst, in []byte) []byte {
 	for i := 0; ; {
 		for len(in)-i >= 8 {
 			w := binary.LittleEndian.Uint64(in[i:])
-			q := w ^ ones*'"'
-			s := w ^ ones*'\\'
-			m := ((q - ones) &^ q) | ((s - ones) &^ s) | ((w - ones*0x20) &^ w) | w
-			if m &= highs; m != 0 {
+			if m := special(w) | w&highs; m != 0 {
 				i += bits.TrailingZeros64(m) / 8
 				break
 			}
@@ -35,11 +32,15 @@ func AppendLiteral(dst, in []byte) []byte {
 		}
 		switch c := in[i]; {
 		case c >= utf8.RuneSelf:
-			r, n := utf8.DecodeRune(in[i:])
-			if r == utf8.RuneError && n == 1 {
-				replace(i, 1, "\uFFFD")
+			for i < len(in) && in[i] >= utf8.RuneSelf { // most often several in a row
+				r, n := utf8.DecodeRune(in[i:])
+				if r == utf8.RuneError && n == 1 {
+					replace(i, 1, "\uFFFD")
+				}
+				i += n
 			}
-			i += n
+		case c == '\\' && i+1 < len(in) && simple[in[i+1]]:
+			i += 2
 		case c == '\\':
 			n, ok := escape(in[i:])
 			if !ok {
@@ -63,17 +64,11 @@ func AppendLiteral(dst, in []byte) []byte {
 	}
 }
 
-// escape gives the length of the escape that in begins with, both halves of a
-// pair together. Where it is none that stands for itself ok is false and n is
-// 1, or 6 for half a pair.
+// escape gives the length of the escape that in begins with, which is no simple
+// one, both halves of a pair together. Where it is none that stands for itself
+// ok is false and n is 1, or 6 for half a pair.
 func escape(in []byte) (n int, ok bool) {
-	if len(in) < 2 {
-		return 1, false
-	}
-	switch in[1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return 2, true
-	case 'u':
+	if len(in) > 1 && in[1] == 'u' {
 		switch r := unit(in); {
 		case r < 0:
 			return 1, false

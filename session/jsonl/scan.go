@@ -272,19 +272,25 @@ const (
 	highs = 0x8080808080808080
 )
 
+// special marks the high bit of the first byte of w that is a quote, a
+// backslash or a control character; borrows can only mark bytes behind it.
+func special(w uint64) uint64 {
+	q := w ^ ones*'"'
+	s := w ^ ones*'\\'
+	return (((q - ones) &^ q) | ((s - ones) &^ s) | ((w - ones*0x20) &^ w)) & highs
+}
+
+// simple are the bytes that make an escape with the backslash before them.
+var simple = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
+
 // str validates the string whose opening quote is b[i] and gives the index
 // behind its closing quote. Eight bytes are looked at in one step.
 func str(b []byte, i int) (int, bool) {
 	i++
 	for {
 		for len(b)-i >= 8 {
-			w := binary.LittleEndian.Uint64(b[i:])
-			// The high bit of each byte that is a quote, a backslash or a
-			// control character (borrows can only mark bytes above the first).
-			q := w ^ ones*'"'
-			s := w ^ ones*'\\'
-			m := ((q - ones) &^ q) | ((s - ones) &^ s) | ((w - ones*0x20) &^ w)
-			if m &= highs; m != 0 {
+			m := special(binary.LittleEndian.Uint64(b[i:]))
+			if m != 0 {
 				i += bits.TrailingZeros64(m) / 8
 				break
 			}
@@ -297,16 +303,10 @@ func str(b []byte, i int) (int, bool) {
 		case c == '"':
 			return i + 1, true
 		case c == '\\':
-			if i+1 >= len(b) {
-				return i, false
-			}
-			switch b[i+1] {
-			case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+			switch {
+			case i+1 < len(b) && simple[b[i+1]]:
 				i += 2
-			case 'u':
-				if len(b)-i < 6 || !hex4(b[i+2:i+6]) {
-					return i, false
-				}
+			case len(b)-i >= 6 && b[i+1] == 'u' && hex4(b[i+2:i+6]):
 				i += 6
 			default:
 				return i, false

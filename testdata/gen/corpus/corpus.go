@@ -6,6 +6,7 @@ package corpus
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -31,14 +32,24 @@ type Transcript struct {
 // start is when the first session began.
 var start = time.Date(2026, 1, 1, 9, 0, 0, 0, time.UTC)
 
-var words = strings.Fields(`the index of orders is read twice because cache key changes on each request so we move it out of the loop and add a test
-für Größe naïve 漢字 かな 한글 переменная 🙂 "quoted" C:\path\file tab	here <tag> & more return nil, err func main() { fmt.Println("x") }`)
+// One word in oddEach is of the second kind.
+var (
+	words = strings.Fields(`the index of orders is read twice because cache key changes on each request so we move it out of the loop and add a test
+tab	here more return nil, err func main() { }`)
+	oddWords = strings.Fields(`für Größe naïve 漢字 かな 한글 переменная 🙂 "quoted" C:\path\file <tag> & fmt.Println("x")`)
+)
+
+const oddEach = 12
 
 // prose is about n bytes of text.
 func prose(r *rand.Rand, n int) string {
 	var b strings.Builder
 	for b.Len() < n {
-		b.WriteString(words[r.IntN(len(words))])
+		from := words
+		if r.IntN(oddEach) == 0 {
+			from = oddWords
+		}
+		b.WriteString(from[r.IntN(len(from))])
 		if r.IntN(12) == 0 {
 			b.WriteByte('\n')
 		} else {
@@ -63,6 +74,7 @@ type claude struct {
 	parent string
 	now    time.Time
 	err    error
+	line   bytes.Buffer
 }
 
 // Claude writes a transcript of Claude Code to w.
@@ -97,9 +109,12 @@ func (c *claude) stamp() string {
 }
 
 func (c *claude) note(v map[string]any) {
-	b, err := json.Marshal(v)
+	c.line.Reset()
+	e := json.NewEncoder(&c.line)
+	e.SetEscapeHTML(false) // as JavaScript writes it
+	err := e.Encode(v)
 	if err == nil {
-		_, err = c.w.Write(append(b, '\n'))
+		_, err = c.w.Write(c.line.Bytes())
 	}
 	if err != nil && c.err == nil {
 		c.err = err
