@@ -29,7 +29,7 @@ demo: ## show the main job on a made-up session, in under 20 seconds
 	@go run ./cmd/agent-ls demo
 
 .PHONY: test
-test: check test-go ## everything that CI runs
+test: check test-go test-vscode ## everything that CI runs
 
 .PHONY: check
 check: ## format, vet, staticcheck, cross-compilation
@@ -42,6 +42,10 @@ test-go: ## Go tests under the race detector
 .PHONY: test-neovim
 test-neovim: ## the Lua module in real Neovim 0.10 and newest (Debian, root)
 	.ci/test-neovim.sh
+
+.PHONY: test-vscode
+test-vscode: ## the extension, in a real VS Code in a real browser
+	.ci/test-vscode.sh
 
 .PHONY: bench
 bench: ## Go benchmarks
