@@ -158,6 +158,8 @@ func window(names names, order []int, p wire.ReadParams) (from, to int, err erro
 			return 0, 0, err
 		}
 		return k + 1, min(len(order), k+1+n), nil
+	case p.Before == "end": // as in session/subscribe
+		return max(0, len(order)-n), len(order), nil
 	case p.Before != "":
 		k, err := place("before", p.Before)
 		if err != nil {
