@@ -152,6 +152,7 @@ func (s *Server) Serve(ctx context.Context, c *rpc.Conn) error {
 	err := c.Serve(ctx, s)
 	cancel()
 	s.tasks.Wait()
+	s.close(context.WithoutCancel(ctx))
 	// Ended without exit, or with it: what was promised is on disk.
 	flush, stop := context.WithTimeout(context.WithoutCancel(ctx), flushLimit)
 	defer stop()

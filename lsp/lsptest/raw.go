@@ -15,9 +15,11 @@ import (
 // Script is a client that writes and reads lines of JSON as they are: a shell
 // script with two pipes, which also chooses the ids.
 type Script struct {
-	t     testing.TB
-	in    io.WriteCloser
-	lines chan Message
+	t      testing.TB
+	in     io.WriteCloser
+	lines  chan Message
+	served chan struct{} // closed when the server has ended
+	failed error         // of the server, once served is closed
 }
 
 // Message is one line from the server.
@@ -38,9 +40,13 @@ func NewScript(t testing.TB, s *lsp.Server) *Script {
 	t.Helper()
 	toServer, in := io.Pipe()
 	out, fromServer := io.Pipe()
-	c := &Script{t: t, in: in, lines: make(chan Message, 1)}
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(context.Background(), rpc.NewConn(toServer, fromServer, rpc.Options{})) }()
+	c := &Script{t: t, in: in, lines: make(chan Message, 1), served: make(chan struct{})}
+	go func() {
+		defer close(c.served)
+		if err := s.Serve(context.Background(), rpc.NewConn(toServer, fromServer, rpc.Options{})); err != nil {
+			c.failed = err
+		}
+	}()
 	over := make(chan struct{})
 	go func() {
 		defer close(c.lines)
@@ -64,7 +70,7 @@ func NewScript(t testing.TB, s *lsp.Server) *Script {
 		close(over)
 		_ = in.Close() // never fails
 		select {
-		case <-served:
+		case <-c.served:
 		case <-time.After(Patience):
 			t.Error("the server does not end")
 		}
@@ -100,7 +106,8 @@ func (c *Script) Answer() Message {
 	}
 }
 
-// End closes the server's input and gives the answers that still come.
+// End closes the server's input, gives the answers that still come, and waits
+// until the server has ended.
 func (c *Script) End() []Message {
 	c.t.Helper()
 	if err := c.in.Close(); err != nil {
@@ -113,6 +120,14 @@ func (c *Script) End() []Message {
 		select {
 		case m, ok := <-c.lines:
 			if !ok {
+				select {
+				case <-c.served:
+				case <-deadline.C:
+					c.t.Fatal("the server does not end")
+				}
+				if c.failed != nil {
+					c.t.Error(c.failed)
+				}
 				return out
 			}
 			if m.Method == "" {

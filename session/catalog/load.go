@@ -63,6 +63,34 @@ type LoadOptions struct {
 // is not published. Errors: *session.NotFoundError, fs.ErrNotExist where the
 // file is gone, and *session.ReadError; damage is in the transcript's findings.
 func (c *Catalog) Load(ctx context.Context, id session.ID, o LoadOptions) (*Opened, error) {
+	out, err := c.open(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.replay(ctx, out, o); err != nil {
+		return nil, errors.Join(err, out.Close())
+	}
+	c.bringUp(out, out.Row.Path, out.closer != nil)
+	return out, nil
+}
+
+// Tail gives the last bytes of a transcript, at most n.
+func (c *Catalog) Tail(ctx context.Context, id session.ID, n int64) (tail []byte, err error) {
+	o, err := c.open(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, o.Close()) }()
+	tail = make([]byte, min(n, o.Size))
+	got, err := o.Source.ReadAt(tail, o.Size-int64(len(tail)))
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return tail[:got], err
+}
+
+// open opens a transcript without reading it.
+func (c *Catalog) open(ctx context.Context, id session.ID) (*Opened, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -88,10 +116,6 @@ func (c *Catalog) Load(ctx context.Context, id session.ID, o LoadOptions) (*Open
 		out.Size = info.Size
 		out.Source = io.NewSectionReader(h, 0, info.Size)
 	}
-	if err := c.replay(ctx, out, o); err != nil {
-		return nil, errors.Join(err, out.Close())
-	}
-	c.bringUp(out, r.Path, out.closer != nil)
 	return out, nil
 }
 

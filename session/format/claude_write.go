@@ -108,6 +108,12 @@ type claudeTitle struct {
 	SessionID string `json:"sessionId"`
 }
 
+type claudeTag struct {
+	Type      string `json:"type"`
+	Tag       string `json:"tag"`
+	SessionID string `json:"sessionId"`
+}
+
 type claudePin struct {
 	Type      string `json:"type"`
 	Leaf      string `json:"leafUuid"`
@@ -448,7 +454,7 @@ func (claude) EncodeEnd(dst []byte, a session.Append) ([]byte, error) {
 		}
 	}
 	if a.Session.Tag != "" {
-		if err := w.line(map[string]string{"type": "tag", "tag": a.Session.Tag, "sessionId": w.native}); err != nil {
+		if err := w.line(claudeTag{"tag", a.Session.Tag, w.native}); err != nil {
 			return nil, err
 		}
 	}
