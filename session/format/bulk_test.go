@@ -6,11 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/agent-ls/agent-ls/session"
@@ -21,7 +21,7 @@ import (
 // large is a source that is read as a long transcript is.
 type large struct{ *bytes.Reader }
 
-func (large) Size() int64 { return 1 << 40 }
+func (large) Size() int64 { return 2 << 20 }
 
 // sameRead compares a read by several goroutines with one by the caller's.
 func sameRead(t interface {
@@ -40,8 +40,8 @@ func sameRead(t interface {
 	}
 	same := func(name string, want, got any) {
 		t.Helper()
-		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-			t.Fatalf("%s of %s:\n%s", name, native, diff)
+		if !reflect.DeepEqual(want, got) { // cmp takes minutes for long transcripts
+			t.Fatalf("%s of %s:\n%s", name, native, cmp.Diff(want, got))
 		}
 	}
 	same("cost", wantCost, cost)
@@ -61,7 +61,7 @@ func TestRead_inParallel(t *testing.T) {
 			}
 			data, err := os.ReadFile(file)
 			native := strings.TrimSuffix(filepath.Base(file), ".jsonl")
-			for _, window := range []int{0, 64, 4 << 10} {
+			for _, window := range []int{0, 4 << 10} {
 				sameRead(t, f, native, data, jsonl.Options{Window: window})
 			}
 			n++
