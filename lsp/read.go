@@ -87,8 +87,10 @@ func (s *Server) readOnce(ctx context.Context, row catalog.Row, p wire.ReadParam
 	default:
 		return nil, &session.InvalidError{Field: "view", Value: p.View, Why: "want effective or physical"}
 	}
-	build := newEntryBuilder(o.Format, o.Source, o.Transcript, r, limit)
-	build.raw = p.Raw
+	build := &entryBuilder{
+		format: o.Format, src: o.Source, t: o.Transcript, names: newNames(o.Transcript, r), limit: limit, raw: p.Raw,
+		why: func(i int) session.Reason { return r.Excluded[i] },
+	}
 	from, to, err := window(build.names, order, p)
 	if err != nil {
 		return nil, err
@@ -214,14 +216,10 @@ type entryBuilder struct {
 	format session.Format
 	src    io.ReaderAt
 	t      *session.Transcript
-	r      *session.Resolution
+	why    func(i int) session.Reason
 	names  names
 	limit  int
 	raw    bool
-}
-
-func newEntryBuilder(f session.Format, src io.ReaderAt, t *session.Transcript, r *session.Resolution, limit int) *entryBuilder {
-	return &entryBuilder{format: f, src: src, t: t, r: r, names: newNames(t, r), limit: limit}
 }
 
 // names gives each entry an id of its own: where a log uses an id several
@@ -230,6 +228,7 @@ func newEntryBuilder(f session.Format, src io.ReaderAt, t *session.Transcript, r
 type names struct {
 	t    *session.Transcript
 	last map[string]int // of ids used several times: the index of the last copy
+	live bool           // last is not known; what was superseded is not the last copy
 }
 
 func newNames(t *session.Transcript, r *session.Resolution) names {
@@ -257,7 +256,7 @@ func (n names) isRepeated(id string) bool {
 // of is the id of entry i.
 func (n names) of(i int) string {
 	e := &n.t.Entries()[i]
-	if last, repeated := n.last[e.ID]; repeated && last != i {
+	if last, repeated := n.last[e.ID]; repeated && last != i || n.live && n.t.Reason(i) == session.Superseded {
 		return strconv.FormatInt(e.Pos.Offset, 10)
 	}
 	return e.ID
@@ -280,7 +279,7 @@ func (n names) index(name string) (int, bool) {
 // entry gives entry i of the transcript and about how many bytes it takes.
 func (b *entryBuilder) entry(i int) (wire.Entry, int, error) {
 	e := b.t.Entries()[i]
-	w := envelope(&e, b.r.Excluded[i])
+	w := envelope(&e, b.why(i))
 	w.ID = b.names.of(i)
 	size := 256
 	if e.Bad != "" {

@@ -151,9 +151,11 @@ func (f *forwarder) update(ctx context.Context, u watcher.Update, initial bool) 
 	case !initial && f.lag(u) > overrunBytes:
 		u.Reset, u.From = "overrun", u.Transcript.Len()
 	}
-	r := u.Transcript.Current()
+	t := u.Transcript
 	msg := wire.Update{SessionID: key, Revision: string(u.Revision), Session: f.s.wireLive(u), Entries: []wire.Entry{}, Reset: u.Reset}
-	build := newEntryBuilder(f.s.formatOf(u.ID), u.Source, u.Transcript, r, f.limit)
+	build := &entryBuilder{
+		format: f.s.formatOf(u.ID), src: u.Source, t: t, why: t.Reason, names: names{t: t, live: true}, limit: f.limit,
+	}
 	if u.Reset != "" {
 		f.open = nil
 	}
@@ -161,7 +163,7 @@ func (f *forwarder) update(ctx context.Context, u watcher.Update, initial bool) 
 	// again, before the new ones.
 	var again, open []int
 	for _, i := range f.open {
-		if r.Excluded[i] == session.DanglingToolCall {
+		if t.Reason(i) == session.DanglingToolCall {
 			open = append(open, i)
 		} else {
 			again = append(again, i)
@@ -192,8 +194,8 @@ func (f *forwarder) update(ctx context.Context, u watcher.Update, initial bool) 
 			return err
 		}
 	}
-	for i := u.From; i < u.Transcript.Len(); i++ {
-		if r.Excluded[i] == session.DanglingToolCall {
+	for i := u.From; i < t.Len(); i++ {
+		if t.Reason(i) == session.DanglingToolCall {
 			open = append(open, i)
 		}
 		if err := send(i); err != nil {

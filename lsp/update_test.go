@@ -309,3 +309,56 @@ func TestUpdate_slowClient(t *testing.T) {
 		}
 	})
 }
+
+// Cost classes, as bytes allocated: an update after forty times the history may
+// not cost twice as much. Resolving the transcript anew would.
+func TestUpdate_costFollowsNewBytes(t *testing.T) {
+	if raced {
+		t.Skip("the race detector allocates on its own")
+	}
+	for _, c := range []struct {
+		name string
+		log  func(st *lsptest.Store, history int) (id, path string)
+		line func(n int) string
+	}{
+		{
+			name: "claude",
+			log: func(st *lsptest.Store, history int) (id, path string) {
+				return "claude:" + claudeNative, st.Claude(claudeNative, chat(history))
+			},
+			line: func(n int) string {
+				return lsptest.ClaudeSay(claudeNative, uuid(n), uuid(n-1), []string{"user", "assistant"}[n%2], fmt.Sprint("m", n))
+			},
+		},
+		{
+			name: "pseudoclaude",
+			log: func(st *lsptest.Store, history int) (id, path string) {
+				return qualified, st.PseudoClaude(sessionID, strings.Repeat(lsptest.Say("user", "m"), history))
+			},
+			line: func(n int) string { return lsptest.Say("user", fmt.Sprint("m", n)) },
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cost := func(history int) uint64 {
+				st := lsptest.NewStore(t)
+				id, path := c.log(st, history)
+				e := edit(t, st, setup{})
+				e.Do("session/subscribe", map[string]any{"sessionId": id, "after": "end"}, nil)
+				least, seen := ^uint64(0), []string(nil)
+				for n := history; n < history+12; n++ {
+					var before, after runtime.MemStats
+					seen = append(seen, fmt.Sprint("m", n))
+					runtime.ReadMemStats(&before)
+					st.Append(path, c.line(n))
+					e.Await(lsptest.HasTexts(id, seen...))
+					runtime.ReadMemStats(&after)
+					least = min(least, after.TotalAlloc-before.TotalAlloc)
+				}
+				return least
+			}
+			if short, long := cost(1000), cost(40_000); long > 2*short {
+				t.Errorf("an update after 40000 entries allocates %d bytes, after 1000 %d", long, short)
+			}
+		})
+	}
+}

@@ -51,6 +51,7 @@ type Transcript struct {
 	entries  []Entry
 	problems []Problem
 	resolve  func(entries []Entry, leaf string) Resolution
+	reason   func(i int) Reason // nil where only resolve tells
 	current  atomic.Pointer[Resolution]
 }
 
@@ -66,6 +67,13 @@ func NewTranscript(entries []Entry, problems []Problem, resolve func([]Entry, st
 	}
 }
 
+// Knowing is for Replayers that know the reason of every entry in the current
+// resolution without working it out: reason is pure. It changes t, and gives it.
+func (t *Transcript) Knowing(reason func(i int) Reason) *Transcript {
+	t.reason = reason
+	return t
+}
+
 // withProblems is t with further findings of reading.
 func (t *Transcript) withProblems(more []Problem) *Transcript {
 	if len(more) == 0 {
@@ -74,7 +82,7 @@ func (t *Transcript) withProblems(more []Problem) *Transcript {
 	if len(t.problems) > 0 {
 		more = append(t.problems, more...) // t.problems has no spare room: this copies
 	}
-	return NewTranscript(t.entries, more, t.resolve)
+	return NewTranscript(t.entries, more, t.resolve).Knowing(t.reason)
 }
 
 // LeafNewest asks for the newest leaf in file order, ignoring pins.
@@ -98,6 +106,16 @@ func (t *Transcript) Current() *Resolution {
 	r := t.resolve(t.entries, "")
 	t.current.CompareAndSwap(nil, &r)
 	return t.current.Load()
+}
+
+// Reason says why entry i does not count in the current resolution. In a
+// transcript that grows entry by entry it costs no resolution, so that telling
+// of an entry costs the same whatever came before it.
+func (t *Transcript) Reason(i int) Reason {
+	if r := t.current.Load(); r != nil || t.reason == nil {
+		return t.Current().Excluded[i]
+	}
+	return t.reason(i)
 }
 
 // Resolve is Current for another leaf: an entry id, LeafNewest or "".

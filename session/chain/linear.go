@@ -172,6 +172,7 @@ func (l *linear) Transcript() *session.Transcript {
 	s.partial = s.partial[:len(s.partial):len(s.partial)]
 	s.members = s.members[:len(s.members):len(s.members)]
 	s.calls, s.old, s.unanswered = nil, nil, l.older()
+	known := l.entries
 	return session.NewTranscript(l.entries, nil, func(entries []session.Entry, leaf string) session.Resolution {
 		if leaf == "" || leaf == session.LeafNewest {
 			return s.resolve(entries)
@@ -180,7 +181,20 @@ func (l *linear) Transcript() *session.Transcript {
 			return r
 		}
 		return replayTo(entries, leaf)
-	})
+	}).Knowing(func(i int) session.Reason { return s.reason(known, i) })
+}
+
+// reason is Excluded[i] of resolve.
+func (s *linearState) reason(entries []session.Entry, i int) session.Reason {
+	switch k, ok := slices.BinarySearch(s.eff, i); {
+	case ok && k < s.cut():
+		return session.Effective
+	case ok:
+		return session.DanglingToolCall
+	case i < s.mark:
+		return excludedAs(&entries[i], session.Replaced)
+	}
+	return excludedAs(&entries[i], session.Superseded)
 }
 
 // upTo is the present conversation up to the entry leaf, if it is part of it.

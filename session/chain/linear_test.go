@@ -53,6 +53,7 @@ func TestLinear_laws(t *testing.T) {
 			tally.Add(&log[i])
 			tr := live.Transcript()
 			snapshots = append(snapshots, tr)
+			sameReasons(t, tr)
 			now := tr.Current().Chain
 			switch effect {
 			case session.Recorded:

@@ -88,6 +88,7 @@ type tree struct {
 	ids     map[string]int32 // node ids to the last entry that has them
 	eff     []int32          // parent of a node with links skipped, none or lost
 	odd     bool             // ids repeat, or parents stand behind their children or nowhere
+	why     []session.Reason // of each entry, where the state is known; snapshots share it
 	state   state
 	credit  int
 }
@@ -117,10 +118,14 @@ func boundaryOf(e *session.Entry) *Boundary {
 func (t *tree) Transcript() *session.Transcript {
 	rules := t.rules
 	known := slices.Clip(t.known())
-	return session.NewTranscript(t.entries, nil, func(es []session.Entry, leaf string) session.Resolution {
+	shown := session.NewTranscript(t.entries, nil, func(es []session.Entry, leaf string) session.Resolution {
 		r, _ := resolve(rules, es, known, leaf)
 		return r
 	})
+	if why := t.why; len(why) == len(t.entries) {
+		shown.Knowing(func(i int) session.Reason { return why[i] })
+	}
+	return shown
 }
 
 // later reports whether the tip a is to be preferred to the tip b.

@@ -52,6 +52,9 @@ func (t *tree) Add(e session.Entry) session.Effect {
 	t.append(e)
 	t.credit += creditEach
 	f, p, steady := t.note(i)
+	if len(t.why) == int(i) { // else only a resolution tells
+		t.why = append(t.why, session.NotAMessage)
+	}
 	if pin, ok := e.Mark.(Pin); ok && !f.Has(Node) {
 		return t.addPin(pin)
 	}
@@ -60,6 +63,9 @@ func (t *tree) Add(e session.Entry) session.Effect {
 	}
 	if steady {
 		if effect, ok := t.quick(i, p, f); ok {
+			if len(t.why) == len(t.entries) {
+				t.why[i] = reasonOf(f, effect)
+			}
 			return effect
 		}
 	}
@@ -90,7 +96,7 @@ func (t *tree) catchUp() {
 		}
 		t.note(i)
 	}
-	t.state.known = false
+	t.state.known, t.why = false, nil
 }
 
 func (t *tree) append(e session.Entry) {
@@ -133,7 +139,13 @@ func (t *tree) note(i int32) (f Flags, p int32, steady bool) {
 	}
 	t.odd = t.odd || again || p == lost || t.state.missing[e.ID]
 	t.eff = append(t.eff, p)
-	if b := boundaryOf(e); b != nil && b.Anchor != "" {
+	b := boundaryOf(e)
+	if b != nil {
+		if _, ok := t.ids[b.Logical]; !ok && b.Logical != "" {
+			t.state.watch[b.Logical] = true // what was summarized depends on it
+		}
+	}
+	if b != nil && b.Anchor != "" {
 		t.state.watch[b.Anchor] = true
 		t.state.watch[b.Head], t.state.watch[b.Tail] = true, true
 		for _, id := range b.Kept {
@@ -185,6 +197,19 @@ func (t *tree) quick(i, p int32, f Flags) (session.Effect, bool) {
 		return 0, false
 	}
 	return t.extend(i, f)
+}
+
+// reasonOf is the reason of an entry whose effect quick has told.
+func reasonOf(f Flags, effect session.Effect) session.Reason {
+	switch {
+	case !f.Has(Shown):
+		return session.NotAMessage
+	case effect == session.Extended:
+		return session.Effective
+	case f.Has(Aside):
+		return session.SidechainEntry
+	}
+	return session.DeadBranch
 }
 
 // extend takes i as the new end of the path.
@@ -306,7 +331,7 @@ func (t *tree) slow() session.Effect {
 		cost += n
 	}
 	if t.credit < cost {
-		s.known = false
+		s.known, t.why = false, nil
 		return session.Rebuilt
 	}
 	t.credit -= cost
@@ -383,6 +408,7 @@ func (t *tree) restart(r session.Resolution, at tail) {
 			s.open[id] = true
 		}
 	}
+	t.why = r.Excluded
 	s.unsure = at.forced
 	if s.end >= 0 {
 		s.aside = !t.rules.Whole && flagsOf(&t.entries[s.end]).Has(Aside)

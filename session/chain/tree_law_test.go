@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/agent-ls/agent-ls/session"
@@ -96,6 +97,7 @@ func TestTree_effectsTellTheTruth(t *testing.T) {
 					continue
 				}
 				effect := r.Add(e)
+				sameReasons(t, r.Transcript())
 				fresh := Tree(rules)
 				for _, e := range entries[:k+1] {
 					fresh.Add(e)
@@ -160,4 +162,16 @@ func show(entries []session.Entry) string {
 		fmt.Fprintf(&b, "%d %s<-%s %v %v %s use %v result %v mark %+v\n", i, e.ID, e.Parent, e.Role, e.Kind, e.Group, e.ToolUses, e.ToolResults, e.Mark)
 	}
 	return b.String()
+}
+
+// sameReasons checks that what a transcript knows of its entries is what its
+// resolution says.
+func sameReasons(t *rapid.T, tr *session.Transcript) {
+	told := make([]session.Reason, tr.Len())
+	for i := range told {
+		told[i] = tr.Reason(i) // before anything was resolved
+	}
+	if diff := cmp.Diff(tr.Current().Excluded, told, cmpopts.EquateEmpty()); diff != "" {
+		t.Fatalf("reasons (- resolved, + known):\n%s%s", diff, show(tr.Entries()))
+	}
 }
