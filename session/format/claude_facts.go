@@ -12,28 +12,37 @@ import (
 // claudeFacts is what a row is made of. Lines are added in file order; the
 // last word counts, but for what is named First.
 type claudeFacts struct {
-	FirstCWD, LastCWD string
-	Created, Updated  time.Time
-	Entrypoint        string // of the first line that has one
-	ForkedFrom        string // session that the first line of the conversation was copied from
-	Prompt, Command   string // first prompt, and first command without one
-	Title             string // given by the user; an empty one takes it back
-	AITitle           string
-	LastPrompt        string
-	Summary           string
-	Tag               string
-	Branch, Model     string
-	Main, Aside       bool // lines of the conversation, and of helpers
-	Turns             bool // somebody said something
+	FirstCWD   string    `json:",omitzero"`
+	LastCWD    string    `json:",omitzero"`
+	Created    time.Time `json:",omitzero"`
+	Updated    time.Time `json:",omitzero"`
+	Entrypoint string    `json:",omitzero"` // of the first line that has one
+	ForkedFrom string    `json:",omitzero"` // session that the first line of the conversation was copied from
+	Prompt     string    `json:",omitzero"` // first prompt
+	Command    string    `json:",omitzero"` // first command without a prompt
+	Title      string    `json:",omitzero"` // given by the user; an empty one takes it back
+	AITitle    string    `json:",omitzero"`
+	LastPrompt string    `json:",omitzero"`
+	Summary    string    `json:",omitzero"`
+	Tag        string    `json:",omitzero"`
+	Branch     string    `json:",omitzero"`
+	Model      string    `json:",omitzero"`
+	Main       bool      `json:",omitzero"` // lines of the conversation
+	Aside      bool      `json:",omitzero"` // lines of helpers
+	Turns      bool      `json:",omitzero"` // somebody said something
 
-	Stop string   // why the model stopped last
-	Open []string // calls at the end without a result
-	Said string   // who spoke last: user or assistant
+	Stop string   `json:",omitzero"` // why the model stopped last
+	Open []string `json:",omitzero"` // calls at the end without a result
+	Said string   `json:",omitzero"` // who spoke last: user or assistant
 
-	Whole bool // a helper's own transcript: its lines are the conversation
+	Whole bool `json:",omitzero"` // a helper's own transcript: its lines are the conversation
 
-	HasTitle, HasTag, HasAI bool // a line was found, whatever it said
-	Problems                int
+	// A line was found, whatever it said.
+	HasTitle bool `json:",omitzero"`
+	HasTag   bool `json:",omitzero"`
+	HasAI    bool `json:",omitzero"`
+
+	Problems int `json:",omitzero"`
 }
 
 // add takes in one line. It reports whether the line could be read.

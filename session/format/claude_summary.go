@@ -118,8 +118,8 @@ func (f claude) whole(src io.ReaderAt, s *session.Session) (claudeFacts, error) 
 	if r.Err() != nil {
 		return c.Facts, r.Err()
 	}
-	c.Offset = r.Offset()
-	s.Cursor = c.encode()
+	// No cursor: a file of this size is read again as a whole when it grows,
+	// and cursors of 100,000 small sessions would cost more than their rows.
 	facts := c.Facts
 	if pend := r.Pending(); pend.Length > 0 && jsonl.Valid(pend.Raw) {
 		l.Add(pend)
