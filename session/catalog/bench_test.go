@@ -2,6 +2,8 @@ package catalog
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -148,4 +150,39 @@ func BenchmarkLookup(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkStart is a later start of a process: from nothing to the first
+// page, with all rows from the cache. The floor is to read the file.
+func BenchmarkStart(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "rows")
+	o := Options{
+		FS: vfs.OS(), Clock: now, Formats: format.All(), CachePath: path,
+		Env: session.Env{Roots: map[string][]string{"claude": {"/home/dev/.claude"}}},
+	}
+	c, err := Open(o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c.put(bigStore, 0)
+	c.Flush()
+	b.Run("floor", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := os.ReadFile(path); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("page", func(b *testing.B) {
+		for b.Loop() {
+			c, err := Open(o)
+			if err != nil {
+				b.Fatal(err)
+			}
+			c.Restore()
+			if p, err := c.Snapshot().List(Query{}); err != nil || p.Total != bigStore {
+				b.Fatal(p.Total, err)
+			}
+		}
+	})
 }

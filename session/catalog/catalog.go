@@ -27,14 +27,18 @@ type Options struct {
 	Env      session.Env
 	Formats  []session.Format
 	StateDir string // of the overlay; "" keeps the overlay in memory only
-	Clock    session.Clock
-	Alive    func(pid int) bool // whether a process runs; nil: not known
-	PID      int                // of this process: its own locks are nobody else's
-	Limits   jsonl.Options
+	// CachePath is the file in which rows outlive the process; "" for none.
+	// Version is that of the program: rows of another version are not used.
+	CachePath, Version string
+	Clock              session.Clock
+	Alive              func(pid int) bool // whether a process runs; nil: not known
+	PID                int                // of this process: its own locks are nobody else's
+	Limits             jsonl.Options
 	// Disabled agents are not scanned.
 	Disabled map[string]bool
 	// Report, if set, is told of what does not stop anything (a damaged file
-	// of notes). It may be called from several goroutines.
+	// of notes, a session that cannot be read, a cache that cannot be used).
+	// It may be called from several goroutines.
 	Report func(error)
 }
 
@@ -60,6 +64,10 @@ type Catalog struct {
 	live   map[liveKey]session.Live
 	free   []uint32 // slots without a row, below slots
 	slots  uint32
+
+	cache    *cache           // nil for none
+	unsaved  map[string]bool  // paths whose records in the cache are out of date
+	restored map[rootKey]bool // roots whose rows were taken from the cache
 }
 
 // known is what the catalog remembers of one transcript.
@@ -71,7 +79,8 @@ type known struct {
 	look  uint64 // number of the look that found this; later ones win
 	// pending: the transcript is still to come, and its absence says nothing.
 	pending bool
-	failed  bool // it could not be read, and is to be tried again
+	failed  bool  // it could not be read, and is to be tried again
+	saved   int32 // length of its record in the cache when that was read
 }
 
 // stamp tells whether a file is as it was.
@@ -79,6 +88,16 @@ type stamp struct {
 	id   vfs.FileID
 	size int64
 	mod  int64 // Unix nanoseconds
+}
+
+// sameFile and same compare with what is on disk now. The number of a device
+// does not outlive a restart, so stamps from the cache have none.
+func (s stamp) sameFile(now stamp) bool {
+	return s.id.Ino == now.id.Ino && (s.id.Dev == now.id.Dev || s.id.Dev == 0)
+}
+
+func (s stamp) same(now stamp) bool {
+	return s.sameFile(now) && s.size == now.size && s.mod == now.mod
 }
 
 func stampOf(i vfs.Info) stamp { return stamp{i.ID, i.Size, i.ModTime.UnixNano()} }
@@ -95,6 +114,10 @@ func Open(o Options) (*Catalog, error) {
 		o: o, formats: map[string]session.Format{}, agents: map[string]uint8{}, scanned: make(chan struct{}),
 		env: o.Env, off: o.Disabled, known: map[string]known{}, rivals: map[session.ID][]string{},
 		notes: overlay.New(o.FS, o.StateDir), places: newPlaces(), live: map[liveKey]session.Live{},
+	}
+	if o.CachePath != "" {
+		c.cache = &cache{fs: o.FS, path: o.CachePath, version: o.Version, report: o.Report, use: make(chan struct{}, 1)}
+		c.unsaved, c.restored = map[string]bool{}, map[rootKey]bool{}
 	}
 	if o.Clock != nil {
 		c.epoch = o.Clock.Now().UnixNano()
@@ -147,6 +170,10 @@ func (c Change) Empty() bool { return len(c.Added)+len(c.Updated)+len(c.Removed)
 
 // add puts a later change behind this one.
 func (c *Change) add(d Change) {
+	if c.Empty() {
+		*c = d
+		return
+	}
 	c.Added = append(c.Added, d.Added...)
 	c.Updated = append(c.Updated, d.Updated...)
 	c.Removed = append(c.Removed, d.Removed...)
@@ -264,6 +291,7 @@ func (c *Catalog) Reroot(ctx context.Context) (Change, error) {
 	}
 	change := c.dropRoots()
 	c.mu.Unlock()
+	c.Restore()
 	more, err := c.scan(ctx, fresh, nil)
 	change.add(more)
 	return change, err
@@ -271,16 +299,16 @@ func (c *Catalog) Reroot(ctx context.Context) (Change, error) {
 
 // dropRoots removes the rows of roots that are there no more; c.mu is held.
 func (c *Catalog) dropRoots() Change {
-	type root struct{ agent, dir string }
-	have := map[root]bool{}
+	have := map[rootKey]bool{}
 	for _, r := range c.roots {
-		have[root{r.Format.Name(), r.Root.Dir}] = true
+		have[rootKey{r.Format.Name(), r.Root.Dir}] = true
 	}
 	var p patch
 	num := c.looks.Add(1)
 	for path, k := range c.known {
-		if !have[root{k.agent, k.dir}] {
-			p.gone = append(p.gone, goneLook{path, num})
+		if !have[rootKey{k.agent, k.dir}] {
+			p.gone = append(p.gone, goneLook{path, num, true})
+			delete(c.restored, rootKey{k.agent, k.dir}) // it may come back
 		}
 	}
 	return c.publish(p)

@@ -34,7 +34,7 @@ func (c *Catalog) Delete(ctx context.Context, id session.ID, o DeleteOptions) (c
 	trashed, err = c.remove(r, own, o, func(Row) error { return nil })
 	if err == nil {
 		c.mu.Lock()
-		change = c.publish(patch{gone: []goneLook{{r.Path, c.looks.Add(1)}}})
+		change = c.publish(patch{gone: []goneLook{{path: r.Path, num: c.looks.Add(1)}}})
 		c.mu.Unlock()
 	}
 	more, rerr := c.Refresh(context.WithoutCancel(ctx), own...)

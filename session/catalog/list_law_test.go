@@ -149,7 +149,7 @@ func TestList_law(t *testing.T) {
 				delete(rows, s.ID)
 				c.mu.Lock()
 				defer c.mu.Unlock()
-				c.publish(patch{gone: []goneLook{{s.Path, c.looks.Add(1)}}})
+				c.publish(patch{gone: []goneLook{{path: s.Path, num: c.looks.Add(1)}}})
 			},
 			"start": func(t *rapid.T) {
 				l := &listing{someQuery(t), map[session.ID]bool{}, map[session.ID]session.Session{}}

@@ -59,7 +59,7 @@ func (c *Catalog) look(t target) (look, outcome) {
 	if t.lock {
 		l.holder = c.holder(t.path)
 	}
-	if had && !t.force && !old.failed && old.stamp == l.known.stamp {
+	if had && !t.force && !old.failed && old.stamp.same(l.known.stamp) {
 		if old.row == nil || old.row.holder.pid == l.holder.pid {
 			return l, unchanged
 		}
@@ -77,7 +77,7 @@ func (c *Catalog) look(t target) (look, outcome) {
 // summarize makes the session of a look.
 func (c *Catalog) summarize(l look, t target, old known, info vfs.Info) (look, outcome) {
 	var prev session.Session
-	if old.row != nil && old.stamp.id == l.known.stamp.id && old.stamp.size <= info.Size && c.unchangedTo(t.path, old) {
+	if old.row != nil && old.stamp.sameFile(l.known.stamp) && old.stamp.size <= info.Size && c.unchangedTo(t.path, old) {
 		prev = old.row.asStored()
 	}
 	s, err := t.root.Format.Summarize(t.root.Root, t.rel, prev)

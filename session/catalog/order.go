@@ -48,12 +48,16 @@ func keyOf(by Sort, r *row) key {
 func timeKey(t time.Time) int64 { return t.UnixMicro() }
 
 func (k key) compare(l key) int {
-	return cmp.Or(
-		cmp.Compare(l.num, k.num),
-		strings.Compare(k.str, l.str),
-		strings.Compare(k.id.Agent, l.id.Agent),
-		strings.Compare(k.id.Native, l.id.Native),
-	)
+	if k.num != l.num {
+		return cmp.Compare(l.num, k.num)
+	}
+	if c := strings.Compare(k.str, l.str); c != 0 {
+		return c
+	}
+	if c := strings.Compare(k.id.Agent, l.id.Agent); c != 0 {
+		return c
+	}
+	return strings.Compare(k.id.Native, l.id.Native)
 }
 
 // order is a sorted list of slots in pieces, so that a change copies a piece
@@ -90,9 +94,17 @@ type placed struct {
 	slot uint32
 }
 
-// newOrder sorts rows.
-func newOrder(list []placed) order {
-	slices.SortFunc(list, func(a, b placed) int { return a.key.compare(b.key) })
+// newOrder sorts rows. Ids are looked at where the rest is equal only.
+func newOrder(list []unplaced, id func(slot uint32) session.ID) order {
+	slices.SortFunc(list, func(a, b unplaced) int {
+		if a.num != b.num {
+			return cmp.Compare(b.num, a.num)
+		}
+		if c := strings.Compare(a.str, b.str); c != 0 {
+			return c
+		}
+		return key{id: id(a.slot)}.compare(key{id: id(b.slot)})
+	})
 	var o order
 	for part := range slices.Chunk(list, pieceSize) {
 		piece := make([]uint32, len(part))
@@ -102,6 +114,13 @@ func newOrder(list []placed) order {
 		o = append(o, piece)
 	}
 	return o
+}
+
+// unplaced is a slot with its key but for the id.
+type unplaced struct {
+	num  int64
+	str  string
+	slot uint32
 }
 
 // without takes slots out; at gives the keys that they are sorted by.

@@ -11,6 +11,7 @@ type patch struct {
 	looks []look
 	gone  []goneLook
 	again []string // paths whose rows are to be filled anew
+	saved bool     // it comes from the cache
 }
 
 // look is what one look at a transcript has found.
@@ -23,30 +24,28 @@ type look struct {
 
 // goneLook is a look that found nothing.
 type goneLook struct {
-	path string
-	num  uint64
+	path     string
+	num      uint64
+	unwanted bool // it may be there still
 }
 
 // publish brings a patch into a new snapshot; c.mu is held. Of several
 // transcripts with one id the newest is shown.
 func (c *Catalog) publish(p patch) Change {
 	snap := c.snap.Load()
-	var touched []session.ID
-	claims := map[session.ID][]string{}
+	touched := make([]session.ID, 0, len(p.gone)+len(p.looks)+len(p.again))
+	claims := make(map[session.ID]claim, cap(touched))
 	touch := func(id session.ID, path string) {
-		list, ok := claims[id]
+		cl, ok := claims[id]
 		if !ok {
 			touched = append(touched, id)
-			if list = slices.Clone(c.rivals[id]); list == nil {
-				if r, _, ok := snap.find(id); ok {
-					list = append(list, r.Path)
-				}
+			if list := c.rivals[id]; list != nil {
+				cl.path, cl.more = list[0], list[1:]
+			} else if r, _, ok := snap.find(id); ok {
+				cl.path = r.Path
 			}
 		}
-		if path != "" && !slices.Contains(list, path) {
-			list = append(list, path)
-		}
-		claims[id] = list
+		claims[id] = cl.with(path)
 	}
 	for _, g := range p.gone {
 		k, ok := c.known[g.path]
@@ -56,7 +55,11 @@ func (c *Catalog) publish(p patch) Change {
 		if k.row != nil {
 			touch(k.row.ID, "")
 		}
+		// The row goes with its root or for good; only the latter is saved.
 		delete(c.known, g.path)
+		if !g.unwanted {
+			c.changedOnDisk(g.path)
+		}
 	}
 	for _, l := range p.looks {
 		old, ok := c.known[l.path]
@@ -69,9 +72,14 @@ func (c *Catalog) publish(p patch) Change {
 		k := l.known
 		if l.session != nil {
 			k.row = c.fill(*l.session, l.holder)
+		}
+		if k.row != nil {
 			touch(k.row.ID, l.path)
 		}
 		c.known[l.path] = k
+		if !p.saved {
+			c.changedOnDisk(l.path)
+		}
 	}
 	for _, path := range p.again {
 		k, ok := c.known[path]
@@ -85,25 +93,33 @@ func (c *Catalog) publish(p patch) Change {
 	if len(touched) == 0 {
 		return Change{}
 	}
-	return c.settle(snap, touched, claims)
+	return c.settle(snap, touched, claims, p.saved)
+}
+
+// claim is which transcripts may have an id: nearly always one.
+type claim struct {
+	path string
+	more []string
+}
+
+func (c claim) with(path string) claim {
+	switch {
+	case path == "" || path == c.path || slices.Contains(c.more, path):
+	case c.path == "":
+		c.path = path
+	default:
+		c.more = append(slices.Clip(c.more), path)
+	}
+	return c
 }
 
 // settle decides which rows are shown for the ids that were touched.
-func (c *Catalog) settle(snap *Snapshot, touched []session.ID, claims map[session.ID][]string) Change {
+func (c *Catalog) settle(snap *Snapshot, touched []session.ID, claims map[session.ID]claim, quiet bool) Change {
 	var out Change
-	var changes []change
+	changes := make([]change, 0, len(touched))
 	var freed []uint32
 	for _, id := range touched {
-		paths := slices.DeleteFunc(claims[id], func(p string) bool {
-			k, ok := c.known[p]
-			return !ok || k.row == nil || k.row.ID != id
-		})
-		if len(paths) > 1 {
-			c.rivals[id] = paths
-		} else {
-			delete(c.rivals, id)
-		}
-		now := c.newest(paths)
+		now := c.claimed(id, claims[id])
 		old, slot, had := snap.find(id)
 		switch {
 		case now == nil && had:
@@ -113,7 +129,9 @@ func (c *Catalog) settle(snap *Snapshot, touched []session.ID, claims map[sessio
 		case now == nil:
 		case !had:
 			changes = append(changes, change{c.slot(), nil, now})
-			out.Added = append(out.Added, now.Row)
+			if !quiet {
+				out.Added = append(out.Added, now.Row)
+			}
 		case old != now:
 			now = snap.moved(old, now)
 			k := c.known[now.Path]
@@ -132,14 +150,30 @@ func (c *Catalog) settle(snap *Snapshot, touched []session.ID, claims map[sessio
 	return out
 }
 
-// newest gives the row to show of transcripts with one id.
-func (c *Catalog) newest(paths []string) *row {
+// claimed gives the row to show for an id, and notes who its rivals are.
+func (c *Catalog) claimed(id session.ID, cl claim) *row {
 	var best *row
-	for _, p := range paths {
-		r := c.known[p].row
+	var paths []string
+	for i := -1; i < len(cl.more); i++ {
+		path := cl.path
+		if i >= 0 {
+			path = cl.more[i]
+		}
+		r := c.known[path].row
+		if r == nil || r.ID != id {
+			continue
+		}
+		if len(cl.more) > 0 {
+			paths = append(paths, path)
+		}
 		if best == nil || r.ModTime.After(best.ModTime) || r.ModTime.Equal(best.ModTime) && r.Path < best.Path {
 			best = r
 		}
+	}
+	if len(paths) > 1 {
+		c.rivals[id] = paths
+	} else {
+		delete(c.rivals, id)
 	}
 	return best
 }

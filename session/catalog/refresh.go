@@ -94,7 +94,7 @@ func (c *Catalog) refreshOne(r StoreRoot, rel string, force bool) Change {
 	case o == changed:
 		return c.publish(patch{looks: []look{l}})
 	case o == gone && (lazy || !c.known[t.path].pending):
-		return c.publish(patch{gone: []goneLook{{t.path, l.known.look}}})
+		return c.publish(patch{gone: []goneLook{{path: t.path, num: l.known.look}}})
 	}
 	return Change{}
 }

@@ -24,6 +24,7 @@ type row struct {
 	stored stored
 	holder holder
 	back   *[numSorts]back // nil for nearly all rows
+	cwd    uint32          // index of its working directory
 }
 
 // stored is what the store says where the Row shows something else.
@@ -60,7 +61,15 @@ func (r *row) asStored() session.Session {
 
 // fill makes the row of a session as stored; c.mu is held.
 func (c *Catalog) fill(s session.Session, h holder) *row {
-	r := &row{Row: Row{Session: s, Note: c.notes.Note(s.ID)}, holder: h}
+	r := &row{Row: Row{Session: s}, holder: h}
+	c.complete(r)
+	return r
+}
+
+// complete is fill for a row that has its session and its holder already.
+func (c *Catalog) complete(r *row) {
+	s := &r.Session
+	r.Note = c.notes.Note(s.ID)
 	r.stored = stored{s.Title, s.TitleSource, s.Archived, s.Status, s.WriterPID, s.WriterSince}
 	if r.Note.Title != "" && r.TitleSource != session.TitleUser {
 		r.Title, r.TitleSource = r.Note.Title, session.TitleUser
@@ -69,17 +78,19 @@ func (c *Catalog) fill(s session.Session, h holder) *row {
 		r.Archived = *r.Note.Archived
 	}
 	r.Unread = !r.Note.ReadAt.IsZero() && r.UpdatedAt.After(r.Note.ReadAt)
-	r.CWDMissing = c.places.at(c.places.index(s.CWD)).missing
-	if l, ok := c.live[liveKey{s.Agent, s.Root, strings.ToLower(s.Native)}]; ok {
-		l.Over(&r.Session)
+	r.cwd = c.places.index(s.CWD)
+	r.CWDMissing = c.places.at(r.cwd).missing
+	if len(c.live) > 0 {
+		if l, ok := c.live[liveKey{s.Agent, s.Root, strings.ToLower(s.Native)}]; ok {
+			l.Over(s)
+		}
 	}
-	if h.pid != 0 {
-		r.WriterPID, r.WriterSince = h.pid, h.since
+	if r.holder.pid != 0 {
+		r.WriterPID, r.WriterSince = r.holder.pid, r.holder.since
 		if r.Status != session.StatusRequiresAction {
 			r.Status = session.StatusRunning
 		}
 	}
-	return r
 }
 
 // sameRow compares what is shown; how far a format has read is not.

@@ -42,11 +42,13 @@ func (c *Catalog) Scan(ctx context.Context, progress func(Change)) (Change, erro
 	ch.add(c.dropRoots())
 	c.mu.Unlock()
 	tell(ch)
+	c.Restore()
 	tell(c.visitPlaces(ctx))
 	_, err := c.scan(ctx, roots, tell)
 	if err == nil {
 		c.once.Do(func() { close(c.scanned) })
 	}
+	c.Flush()
 	for _, k := range c.snap.Load().chunks { // so that no query has to
 		if ctx.Err() != nil {
 			break
@@ -204,7 +206,7 @@ func (c *Catalog) scanDir(ctx context.Context, r StoreRoot, dir string, tell fun
 	c.mu.Unlock()
 	for path, k := range lost {
 		if num := c.looks.Add(1); c.vanished(r, path, k) {
-			p.gone = append(p.gone, goneLook{path, num})
+			p.gone = append(p.gone, goneLook{path: path, num: num})
 		}
 	}
 	flush()

@@ -104,9 +104,12 @@ func (s *Snapshot) with(p places, changes []change) *Snapshot {
 		c.rows[j] = ch.now
 		c.facts[j] = facts{flags: isVacant}
 		if ch.now != nil {
-			c.facts[j] = s.catalog.factsOf(&ch.now.Row, p.index(ch.now.CWD))
+			c.facts[j] = s.catalog.factsOf(&ch.now.Row, ch.now.cwd)
 		}
 		t.count += btoi(ch.now != nil) - btoi(ch.old != nil)
+	}
+	if len(changes) > pieceSize && len(changes) > t.count/8 {
+		return t // its orders are sorted anew when they are asked for
 	}
 	for by := range numOrders {
 		if o := s.orders[by].Load(); o != nil {
@@ -140,9 +143,6 @@ func (t *Snapshot) carry(by Sort, o order, s *Snapshot, changes []change) order 
 			}
 		}
 	}
-	if len(in) > pieceSize && len(in) > t.count/8 {
-		return t.sorted(by)
-	}
 	// What remains after the first step has the same key in both snapshots.
 	o = o.without(out, s.keyAt(by))
 	return o.including(in, t.keyAt(by))
@@ -165,15 +165,16 @@ func (s *Snapshot) order(by Sort) order {
 }
 
 func (s *Snapshot) sorted(by Sort) order {
-	list := make([]placed, 0, s.count)
+	list := make([]unplaced, 0, s.count)
 	for i, c := range s.chunks {
 		for j, r := range c.rows {
 			if r != nil {
-				list = append(list, placed{keyOf(by, r), uint32(i*chunkSize + j)})
+				k := keyOf(by, r)
+				list = append(list, unplaced{k.num, k.str, uint32(i*chunkSize + j)})
 			}
 		}
 	}
-	return newOrder(list)
+	return newOrder(list, func(slot uint32) session.ID { return s.at(slot).ID })
 }
 
 func btoi(b bool) int {

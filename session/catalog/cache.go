@@ -1,0 +1,551 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"hash/maphash"
+	"io"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/agent-ls/agent-ls/session/vfs"
+)
+
+// cache keeps rows on disk, so that a later start shows them at once and the
+// first scan opens only what has changed. It is a log:
+//
+//	"agent-ls rows 1\n" length version      what made the rows
+//	length crc32c record                    one transcript; later records win
+//	...
+//
+// Lengths and checksums are 4 bytes, little endian. Several processes append
+// to it under a lock; a tail that was not written whole is cut off by the
+// next one. When half of it is out of date it is written anew and renamed.
+// Nothing in it is needed: it is not synced, and what cannot be used is made
+// anew. See docs/design/0001-catalog-cache.md.
+//
+// use is held by whoever reads or writes it; Catalog.mu is taken behind it,
+// never before it.
+type cache struct {
+	fs      vfs.FS
+	path    string
+	version string // of the program: another one may make other rows
+	report  func(error)
+	off     atomic.Bool   // it cannot be used, and that was reported
+	use     chan struct{} // capacity 1; guards what follows
+	id      vfs.FileID    // of the file that was read
+	end     int64         // behind the last whole record
+	live    int64         // bytes of records that are not out of date
+	rows    int64         // records written, for tests of work done
+}
+
+const (
+	cacheMagic  = "agent-ls rows "
+	cacheFormat = 1
+	recordHead  = 8
+	maxRecord   = 64 << 20
+	// typicalRecord is about the length of a record; what is made for that
+	// many records grows where the guess is wrong.
+	typicalRecord = 512
+	cacheGarbage  = 1 << 20 // below this, nothing is written anew
+	cacheWait     = time.Second
+)
+
+var (
+	castagnoli = crc32.MakeTable(crc32.Castagnoli)
+	// errOtherCache: the file was made by another program or is damaged; it
+	// may be replaced.
+	errOtherCache = errors.New("it is damaged or of another program")
+	// errNewerCache: the file is of a newer format and is left alone.
+	errNewerCache = errors.New("it is of a newer version")
+)
+
+// disable reports once that there is no cache, and works on without.
+func (c *cache) disable(err error) {
+	if c.off.CompareAndSwap(false, true) {
+		c.report(fmt.Errorf("cache %q is not used: %w", c.path, err))
+	}
+}
+
+func (c *cache) header() []byte {
+	b := fmt.Appendf(nil, "%s%d\n", cacheMagic, cacheFormat)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(c.version)))
+	return append(b, c.version...)
+}
+
+// readHeader checks that h was made by this version. It gives where records
+// begin.
+func (c *cache) readHeader(h vfs.File) (int64, error) {
+	want := c.header()
+	got := make([]byte, len(want))
+	n, err := h.ReadAt(got, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	if got = got[:n]; bytes.Equal(got, want) {
+		return int64(n), nil
+	}
+	rest, ours := strings.CutPrefix(string(got), cacheMagic)
+	number, _, whole := strings.Cut(rest, "\n")
+	if v, err := strconv.Atoi(number); ours && whole && err == nil && v > cacheFormat {
+		return 0, errNewerCache
+	}
+	return 0, errOtherCache
+}
+
+// readRecords gives every record from off on, in order, and the end of the last
+// whole one. Damage ends it.
+func readRecords(h vfs.File, off, size int64, yield func(payload []byte) error) (end int64, err error) {
+	const window = 1 << 20
+	buf := make([]byte, 0, window)
+	for at := off; ; {
+		// buf holds the bytes from at on.
+		for len(buf) >= recordHead {
+			n := binary.LittleEndian.Uint32(buf)
+			if n > maxRecord {
+				return at, nil
+			}
+			if len(buf) < recordHead+int(n) {
+				break
+			}
+			payload := buf[recordHead : recordHead+n]
+			if crc32.Checksum(payload, castagnoli) != binary.LittleEndian.Uint32(buf[4:]) {
+				return at, nil
+			}
+			if err := yield(payload); err != nil {
+				return at, err
+			}
+			at += recordHead + int64(n)
+			buf = buf[recordHead+n:]
+		}
+		have := at + int64(len(buf))
+		if have >= size {
+			return at, nil
+		}
+		want := window
+		if len(buf) >= recordHead {
+			want = max(want, recordHead+int(binary.LittleEndian.Uint32(buf)))
+		}
+		next := make([]byte, len(buf), max(want, len(buf)))
+		copy(next, buf)
+		n, err := h.ReadAt(next[len(buf):min(int64(cap(next)), size-at)], have)
+		if n == 0 {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return at, err
+		}
+		buf = next[:len(buf)+n]
+	}
+}
+
+// guess is about the number of records.
+func (c *cache) guess() int {
+	info, err := c.fs.Stat(c.path)
+	if err != nil {
+		return 0
+	}
+	return int(info.Size / typicalRecord)
+}
+
+// load gives every record to take, which returns the length of the record
+// that it makes out of date, 0 for none.
+func (c *cache) load(take func(saved) (outdated int32)) {
+	h, err := c.fs.Open(c.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		c.disable(err)
+		return
+	}
+	defer h.Close() //nolint:errcheck // only read
+	switch err := c.loadFrom(h, take); {
+	case errors.Is(err, errOtherCache): // the next save makes it anew
+		c.id, c.end = vfs.FileID{}, 0
+	case err != nil:
+		c.disable(err)
+	}
+}
+
+func (c *cache) loadFrom(h vfs.File, take func(saved) (outdated int32)) error {
+	info, err := h.Stat()
+	if err != nil {
+		return err
+	}
+	start, err := c.readHeader(h)
+	if err != nil {
+		return err
+	}
+	live := start
+	end, err := readRecords(h, start, info.Size, func(p []byte) error {
+		s, err := decodeSaved(p)
+		if err != nil {
+			return errOtherCache
+		}
+		s.length = int32(recordHead + len(p))
+		live -= int64(take(s))
+		if !s.gone {
+			live += int64(s.length)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c.id, c.end, c.live = info.ID, end, live
+	return nil
+}
+
+// save appends records. all gives those of all transcripts, for a file that
+// has to be made anew.
+func (c *cache) save(list []saved, all func() []saved) {
+	c.use <- struct{}{}
+	defer func() { <-c.use }()
+	ctx, cancel := context.WithTimeout(context.Background(), cacheWait)
+	defer cancel()
+	if err := c.fs.MkdirAll(filepath.Dir(c.path), 0o700); err != nil {
+		c.disable(err)
+		return
+	}
+	lock, err := c.fs.Lock(ctx, c.path+".lock")
+	if err != nil {
+		var held *vfs.LockHeldError
+		if !errors.As(err, &held) { // held: the next save has another try
+			c.disable(err)
+		}
+		return
+	}
+	if err := errors.Join(c.saveLocked(list, all), lock.Unlock()); err != nil {
+		c.disable(err)
+	}
+}
+
+func (c *cache) saveLocked(list []saved, all func() []saved) error {
+	h, err := c.fs.OpenAppend(c.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c.replace(all())
+	}
+	if err != nil {
+		return err
+	}
+	err = c.appendTo(h, list)
+	if cerr := h.Close(); err == nil {
+		err = cerr
+	}
+	if errors.Is(err, errOtherCache) {
+		if c.end > 0 { // it was ours: the file of another version is not fought over
+			return err
+		}
+		return c.replace(all())
+	}
+	if err == nil && c.end-c.live > c.live+cacheGarbage {
+		err = c.compact()
+	}
+	return err
+}
+
+// appendTo writes records behind the last whole one.
+func (c *cache) appendTo(h vfs.File, list []saved) error {
+	info, err := h.Stat()
+	if err != nil {
+		return err
+	}
+	start, err := c.readHeader(h)
+	if err != nil {
+		return err
+	}
+	if info.ID != c.id || info.Size < c.end {
+		c.id, c.end, c.live = info.ID, start, info.Size // written anew by another process
+	}
+	// What others have added counts as out of date with ours, or is the same.
+	if c.end, err = readRecords(h, c.end, info.Size, func([]byte) error { return nil }); err != nil {
+		return err
+	}
+	if c.end < info.Size { // cut off, or never written whole
+		if err := h.Truncate(c.end); err != nil {
+			return err
+		}
+	}
+	return c.write(h, list)
+}
+
+// write appends records to h, whose end is c.end.
+func (c *cache) write(h vfs.File, list []saved) error {
+	const part = 4 << 20
+	var b []byte
+	for i, s := range list {
+		head := len(b)
+		b = s.encode(append(b, make([]byte, recordHead)...))
+		payload := b[head+recordHead:]
+		binary.LittleEndian.PutUint32(b[head:], uint32(len(payload)))
+		binary.LittleEndian.PutUint32(b[head+4:], crc32.Checksum(payload, castagnoli))
+		if len(b) < part && i < len(list)-1 {
+			continue
+		}
+		n, err := h.WriteOnce(b)
+		if err == nil && n < len(b) {
+			err = io.ErrShortWrite
+		}
+		if err != nil {
+			return errors.Join(err, h.Truncate(c.end))
+		}
+		c.end += int64(n)
+		b = b[:0]
+	}
+	c.rows += int64(len(list))
+	return nil
+}
+
+// replace makes the file anew with some records.
+func (c *cache) replace(list []saved) error {
+	tmp := c.path + ".tmp"
+	if err := c.fs.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	h, err := c.fs.Create(tmp, 0o600)
+	if err != nil {
+		return err
+	}
+	head := c.header()
+	n, err := h.WriteOnce(head)
+	if err == nil && n < len(head) {
+		err = io.ErrShortWrite
+	}
+	if err == nil {
+		c.end = int64(n)
+		err = c.write(h, list)
+	}
+	info, serr := h.Stat()
+	if err = errors.Join(err, serr, h.Close()); err == nil {
+		err = c.fs.Rename(tmp, c.path)
+	}
+	if err != nil {
+		return errors.Join(err, c.fs.Remove(tmp))
+	}
+	c.id, c.live = info.ID, c.end
+	return nil
+}
+
+// compact writes the file anew without what is out of date, and without
+// transcripts that are there no more. Rows of other processes stay.
+func (c *cache) compact() error {
+	h, err := c.fs.Open(c.path)
+	if err != nil {
+		return err
+	}
+	list := map[string]saved{}
+	err = c.loadFrom(h, func(s saved) int32 {
+		old := list[s.path].length
+		if list[s.path] = s; s.gone {
+			delete(list, s.path)
+		}
+		return old
+	})
+	if err = errors.Join(err, h.Close()); err != nil {
+		return err
+	}
+	there := make([]saved, 0, len(list))
+	for _, s := range list {
+		path := s.path
+		if s.stamp == (stamp{}) { // its directory waits for it
+			path = filepath.Dir(path)
+		}
+		if _, err := c.fs.Stat(path); !isMissing(err) {
+			there = append(there, s)
+		}
+	}
+	rows := c.rows
+	err = c.replace(there)
+	c.rows = rows
+	return err
+}
+
+// changedOnDisk notes that the record of path is out of date; c.mu is held.
+func (c *Catalog) changedOnDisk(path string) {
+	if c.cache != nil && !c.cache.off.Load() {
+		c.unsaved[path] = true
+	}
+}
+
+// Flush writes to the cache what has changed since the last time. Scan does
+// it too; it is for the end of a process.
+func (c *Catalog) Flush() {
+	c.mu.Lock()
+	list := make([]saved, 0, len(c.unsaved))
+	for path := range c.unsaved {
+		switch k, ok := c.known[path]; {
+		case !ok:
+			list = append(list, saved{path: path, gone: true})
+		case !k.failed && !k.pending:
+			list = append(list, c.toSave(path, k))
+		}
+	}
+	clear(c.unsaved)
+	c.mu.Unlock()
+	if len(list) > 0 && !c.cache.off.Load() {
+		c.cache.save(list, c.allToSave)
+	}
+}
+
+func (c *Catalog) allToSave() []saved {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := make([]saved, 0, len(c.known))
+	for path, k := range c.known {
+		if !k.failed && !k.pending {
+			list = append(list, c.toSave(path, k))
+		}
+	}
+	return list
+}
+
+func (c *Catalog) toSave(path string, k known) saved {
+	s := saved{path: path, agent: k.agent, dir: k.dir, stamp: k.stamp}
+	if k.row != nil {
+		stored := k.row.asStored()
+		s.session, s.place = &stored, c.places.at(c.places.index(stored.CWD))
+	}
+	return s
+}
+
+// Restore brings in what the cache knows of the present roots, so that rows
+// are there before the first scan, which corrects them. It costs something
+// once for each root; Scan and what else scans do it first. Rows that it
+// brings in are in no Change.
+func (c *Catalog) Restore() {
+	if c.cache == nil || c.cache.off.Load() {
+		return
+	}
+	c.cache.use <- struct{}{} // who comes later finds the rows there
+	defer func() { <-c.cache.use }()
+	fresh := map[rootKey]bool{}
+	c.mu.Lock()
+	for _, r := range c.roots {
+		if k := (rootKey{r.Format.Name(), r.Root.Dir}); !c.restored[k] {
+			c.restored[k], fresh[k] = true, true
+		}
+	}
+	c.mu.Unlock()
+	if len(fresh) == 0 {
+		return
+	}
+	l := newLoading(fresh, c.cache.guess())
+	c.cache.load(l.take)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.adopt(l)
+}
+
+// loading collects what the cache gives for some roots. It is written for
+// 100,000 rows: what is needed of a row is computed while it is at hand.
+type loading struct {
+	want   map[rootKey]bool
+	last   rootKey // wanted, and nearly always the next one
+	seed   maphash.Seed
+	known  map[string]known
+	rows   []loaded
+	places map[string]place
+}
+
+// loaded is a row with a hash of its id.
+type loaded struct {
+	row *row
+	id  uint64
+}
+
+func newLoading(want map[rootKey]bool, guess int) *loading {
+	return &loading{
+		want: want, seed: maphash.MakeSeed(), known: make(map[string]known, guess),
+		rows: make([]loaded, 0, guess), places: map[string]place{},
+	}
+}
+
+func (l *loading) take(s saved) (outdated int32) {
+	old, ok := l.known[s.path]
+	if ok && old.row != nil {
+		old.row.Path = "" // it does not count any more
+	}
+	if s.gone {
+		delete(l.known, s.path)
+		return old.saved
+	}
+	k := known{agent: s.agent, dir: s.dir, stamp: s.stamp, saved: s.length}
+	if r := (rootKey{s.agent, s.dir}); r != l.last {
+		if !l.want[r] {
+			l.known[s.path] = known{saved: s.length} // for the lengths only
+			return old.saved
+		}
+		l.last = r
+	}
+	if s.row != nil {
+		k.row = s.row
+		if _, ok := l.places[s.place.cwd]; !ok {
+			l.places[s.place.cwd] = s.place
+		}
+		var h maphash.Hash
+		h.SetSeed(l.seed)
+		_, _ = h.WriteString(s.row.Agent) // a hash cannot fail
+		_, _ = h.WriteString(s.row.Native)
+		l.rows = append(l.rows, loaded{s.row, h.Sum64()})
+	}
+	l.known[s.path] = k
+	return old.saved
+}
+
+// adopt publishes what was loaded; c.mu is held. It is publish for many
+// transcripts of which nothing was known.
+func (c *Catalog) adopt(l *loading) {
+	for cwd, p := range l.places {
+		if _, ok := c.places.of[cwd]; !ok {
+			c.places.put(p)
+		}
+	}
+	maps.DeleteFunc(l.known, func(path string, k known) bool {
+		_, taken := c.known[path]
+		if taken && k.row != nil {
+			k.row.Path = ""
+		}
+		return taken || k.agent == ""
+	})
+	snap := c.snap.Load()
+	late := patch{saved: true} // where two transcripts have one id
+	shown := make(map[uint64]bool, len(l.rows))
+	changes := make([]change, 0, len(l.rows))
+	for _, r := range l.rows {
+		if r.row.Path == "" {
+			continue
+		}
+		c.complete(r.row)
+		taken := shown[r.id]
+		if !taken && snap.count > 0 {
+			_, _, taken = snap.find(r.row.ID)
+		}
+		if taken {
+			late.looks = append(late.looks, look{path: r.row.Path, known: l.known[r.row.Path]})
+			delete(l.known, r.row.Path)
+			continue
+		}
+		shown[r.id] = true
+		changes = append(changes, change{c.slot(), nil, r.row})
+	}
+	if len(c.known) == 0 {
+		c.known = l.known
+	} else {
+		maps.Copy(c.known, l.known)
+	}
+	c.snap.Store(snap.with(c.places, changes))
+	c.publish(late)
+}
+
+// rootKey names a root.
+type rootKey struct{ agent, dir string }
