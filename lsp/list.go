@@ -33,6 +33,7 @@ func (s *Server) list(ctx context.Context, p wire.ListParams) (any, error) {
 	if err := s.visit(ctx, q.CWD); err != nil {
 		return nil, err
 	}
+	s.o.Catalog.Restore()
 	if len(p.PartialResultToken) > 0 {
 		return s.listPartial(ctx, p, q)
 	}

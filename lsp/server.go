@@ -255,6 +255,7 @@ func (s *Server) lookup(name, uri string) (catalog.Row, error) {
 
 // find is lookup that waits for the first scan before it says "not found".
 func (s *Server) find(ctx context.Context, name, uri string) (catalog.Row, error) {
+	s.o.Catalog.Restore()
 	row, err := s.lookup(name, uri)
 	if err == nil && row.WriterPID != 0 {
 		return s.fresh(ctx, row)

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -62,14 +63,16 @@ func (r *run) newApp(workspaces ...string) (*app, error) {
 			Home: r.home, GOOS: runtime.GOOS, Getenv: r.getenv,
 			Workspaces: workspaces, Roots: roots,
 		},
-		Formats:  format.All(),
-		StateDir: r.stateDir(),
-		Clock:    systemClock{},
-		Alive:    processAlive,
-		PID:      os.Getpid(),
-		Limits:   limits,
-		Disabled: disabled,
-		Report:   func(err error) { log.Warn("a session or a file of notes is damaged", zap.Error(err)) },
+		Formats:   format.All(),
+		StateDir:  r.stateDir(),
+		CachePath: r.cachePath(),
+		Version:   build(),
+		Clock:     systemClock{},
+		Alive:     processAlive,
+		PID:       os.Getpid(),
+		Limits:    limits,
+		Disabled:  disabled,
+		Report:    func(err error) { log.Warn("a session, a file of notes or the cache cannot be used", zap.Error(err)) },
 	})
 	if err != nil {
 		return nil, err
@@ -117,6 +120,7 @@ func (r *run) connect(notify func(string, []byte), workspaces ...string) (*local
 	go func() {
 		err := a.server.Serve(r.ctx, conn)
 		// The reader on the other side must see an end in any case.
+		a.catalog.Flush()
 		l.served <- errors.Join(err, fromServer.Close(), a.journal.Close())
 	}()
 	l.client = newClient(toClient, fromClient, notify)
@@ -252,6 +256,42 @@ func (r *run) stateDir() string {
 		return filepath.Join(r.home, "AppData", "Local", "agent-ls")
 	}
 	return filepath.Join(r.home, ".local", "state", "agent-ls")
+}
+
+// cachePath is where rows outlive the process; "" for nowhere. See
+// docs/protocol.md, files of its own.
+func (r *run) cachePath() string {
+	const name = "rows"
+	if d := r.getenv("XDG_CACHE_HOME"); filepath.IsAbs(d) {
+		return filepath.Join(d, "agent-ls", name)
+	}
+	if r.home == "" {
+		return ""
+	}
+	switch runtime.GOOS {
+	case "darwin":
+		return filepath.Join(r.home, "Library", "Caches", "agent-ls", name)
+	case "windows":
+		if d := r.getenv("LOCALAPPDATA"); d != "" {
+			return filepath.Join(d, "agent-ls", "cache", name)
+		}
+		return filepath.Join(r.home, "AppData", "Local", "agent-ls", "cache", name)
+	}
+	return filepath.Join(r.home, ".cache", "agent-ls", name)
+}
+
+// build tells builds apart, also those of one version during development:
+// another one may make other rows of the same files.
+func build() string {
+	exe, err := os.Executable()
+	if err != nil {
+		return version
+	}
+	info, err := os.Stat(exe)
+	if err != nil {
+		return version
+	}
+	return fmt.Sprintf("%s %d %d", version, info.Size(), info.ModTime().UnixNano())
 }
 
 // processEvery is how often a watched process is looked for. The end of

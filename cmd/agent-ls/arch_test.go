@@ -28,7 +28,7 @@ var layers = map[string][]string{
 	"session/vfs/errorfs":  {"session/vfs"},
 	"session/journal":      {"session", "session/jsonl", "session/vfs"},
 	"session/overlay":      {"session", "session/vfs"},
-	"session/catalog":      {"session", "session/jsonl", "session/vfs", "session/journal", "session/overlay", "modernc.org/sqlite"},
+	"session/catalog":      {"session", "session/jsonl", "session/vfs", "session/journal", "session/overlay"},
 	"session/conversation": {"session"},
 	"session/store":        {"session", "session/jsonl", "session/vfs", "session/journal", "session/conversation", "session/format", "session/catalog"},
 	"watcher":              {"session", "session/jsonl", "session/vfs", "session/journal", "session/catalog", "github.com/fsnotify/fsnotify", "go.uber.org/zap"},

@@ -31,6 +31,7 @@ func (c *serveCmd) Run(r *run) error {
 	}
 	conn := rpc.NewConn(r.stdin, noClose{r.stdout}, rpc.Options{Framing: framing, MaxMessage: c.MaxMessage, Log: a.log})
 	err = a.server.Serve(r.ctx, conn)
+	a.catalog.Flush()
 	if cerr := a.journal.Close(); cerr != nil {
 		a.log.Error("appends could not be finished", zap.Error(cerr))
 		err = errors.Join(err, cerr)
