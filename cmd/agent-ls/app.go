@@ -258,10 +258,14 @@ func (r *run) stateDir() string {
 	return filepath.Join(r.home, ".local", "state", "agent-ls")
 }
 
-// cachePath is where rows outlive the process; "" for nowhere. See
+// cachePath is where rows outlive the process; "" for nowhere (no home, or
+// --no-cache). See
 // docs/protocol.md, files of its own.
 func (r *run) cachePath() string {
 	const name = "rows"
+	if !r.flags.Cache {
+		return ""
+	}
 	if d := r.getenv("XDG_CACHE_HOME"); filepath.IsAbs(d) {
 		return filepath.Join(d, "agent-ls", name)
 	}

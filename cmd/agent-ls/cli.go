@@ -10,6 +10,7 @@ import (
 type Globals struct {
 	Root     []string         `placeholder:"AGENT=DIR" help:"Directory of a store instead of the agent's default; may be repeated (claude=/backup/.claude/projects)."`
 	Disable  []string         `placeholder:"AGENT" help:"Leave out an agent's store; may be repeated."`
+	Cache    bool             `default:"true" negatable:"" help:"Keep what is known of sessions in the user's cache directory for the next start."`
 	LogFile  string           `type:"path" placeholder:"FILE" help:"Write the log to a file instead of stderr."`
 	LogLevel string           `enum:"debug,info,warn,error" default:"warn" help:"Least level that is logged: ${enum}."`
 	MaxLine  int64            `default:"67108864" placeholder:"BYTES" help:"Longest line of a transcript that is decoded (default: 64 MiB)."`

@@ -16,6 +16,7 @@ func TestScripts(t *testing.T) {
 			home := filepath.Join(e.WorkDir, "home")
 			e.Setenv("HOME", home)
 			e.Setenv("XDG_STATE_HOME", filepath.Join(home, "state"))
+			e.Setenv("XDG_CACHE_HOME", filepath.Join(home, "cache"))
 			e.Setenv("XDG_DATA_HOME", filepath.Join(home, "data"))
 			e.Setenv("CLAUDE_CONFIG_DIR", filepath.Join(home, "claude"))
 			e.Setenv("TZ", "UTC")

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -40,6 +41,8 @@ type cache struct {
 	report  func(error)
 	off     atomic.Bool   // it cannot be used, and that was reported
 	use     chan struct{} // capacity 1; guards what follows
+	told    bool          // that rows were lost
+	broken  bool          // it has a whole record that is none
 	id      vfs.FileID    // of the file that was read
 	end     int64         // behind the last whole record
 	live    int64         // bytes of records that are not out of date
@@ -60,9 +63,13 @@ const (
 
 var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
-	// errOtherCache: the file was made by another program or is damaged; it
-	// may be replaced.
+	// errOtherCache: the file is none of ours or damaged; it may be replaced.
 	errOtherCache = errors.New("it is damaged or of another program")
+	// errOtherBuild: another build of ours made the file; it may be replaced.
+	errOtherBuild = errors.New("another version writes it")
+	// errDamage: what follows the records that were read is none of ours, nor
+	// the beginning of a record.
+	errDamage = errors.New("it is damaged")
 	// errNewerCache: the file is of a newer format and is left alone.
 	errNewerCache = errors.New("it is of a newer version")
 )
@@ -71,6 +78,14 @@ var (
 func (c *cache) disable(err error) {
 	if c.off.CompareAndSwap(false, true) {
 		c.report(fmt.Errorf("cache %q is not used: %w", c.path, err))
+	}
+}
+
+// anew reports once that rows were lost; they are made from the stores again.
+func (c *cache) anew(err error) {
+	if !c.told {
+		c.told = true
+		c.report(fmt.Errorf("cache %q is made anew: %w", c.path, err))
 	}
 }
 
@@ -94,55 +109,57 @@ func (c *cache) readHeader(h vfs.File) (int64, error) {
 	}
 	rest, ours := strings.CutPrefix(string(got), cacheMagic)
 	number, _, whole := strings.Cut(rest, "\n")
-	if v, err := strconv.Atoi(number); ours && whole && err == nil && v > cacheFormat {
-		return 0, errNewerCache
+	if v, err := strconv.Atoi(number); ours && whole && err == nil {
+		switch {
+		case v > cacheFormat:
+			return 0, errNewerCache
+		case len(got) == len(want) || v < cacheFormat:
+			return 0, errOtherBuild
+		}
 	}
 	return 0, errOtherCache
 }
 
-// readRecords gives every record from off on, in order, and the end of the last
-// whole one. Damage ends it.
-func readRecords(h vfs.File, off, size int64, yield func(payload []byte) error) (end int64, err error) {
+// readRecords gives every record from off on, in order, and the end of the
+// last whole one, which is also right with errDamage. Records of one window
+// share memory.
+func readRecords(h vfs.File, off, size int64, yield func(record string) error) (end int64, err error) {
 	const window = 1 << 20
-	buf := make([]byte, 0, window)
-	for at := off; ; {
-		// buf holds the bytes from at on.
-		for len(buf) >= recordHead {
-			n := binary.LittleEndian.Uint32(buf)
-			if n > maxRecord {
-				return at, nil
-			}
-			if len(buf) < recordHead+int(n) {
-				break
-			}
-			payload := buf[recordHead : recordHead+n]
-			if crc32.Checksum(payload, castagnoli) != binary.LittleEndian.Uint32(buf[4:]) {
-				return at, nil
-			}
-			if err := yield(payload); err != nil {
-				return at, err
-			}
-			at += recordHead + int64(n)
-			buf = buf[recordHead+n:]
-		}
-		have := at + int64(len(buf))
+	var buf []byte
+	kept := 0 // bytes of a record that began in the last window, at the start of buf
+	for at, need := off, recordHead; ; {
+		have := at + int64(kept)
 		if have >= size {
 			return at, nil
 		}
-		want := window
-		if len(buf) >= recordHead {
-			want = max(want, recordHead+int(binary.LittleEndian.Uint32(buf)))
-		}
-		next := make([]byte, len(buf), max(want, len(buf)))
-		copy(next, buf)
-		n, err := h.ReadAt(next[len(buf):min(int64(cap(next)), size-at)], have)
+		want := int(min(int64(max(window, need)), size-at))
+		buf = slices.Grow(buf[:kept], want-kept)[:want]
+		n, err := h.ReadAt(buf[kept:], have)
 		if n == 0 {
 			if errors.Is(err, io.EOF) {
 				err = nil
 			}
 			return at, err
 		}
-		buf = next[:len(buf)+n]
+		rest := buf[:kept+n]
+		text := string(rest)
+		for need = recordHead; len(rest) >= recordHead; rest, text, need = rest[need:], text[need:], recordHead {
+			length := binary.LittleEndian.Uint32(rest)
+			if length > maxRecord {
+				return at, errDamage
+			}
+			if need = recordHead + int(length); len(rest) < need {
+				break
+			}
+			if crc32.Checksum(rest[recordHead:need], castagnoli) != binary.LittleEndian.Uint32(rest[4:]) {
+				return at, errDamage
+			}
+			if err := yield(text[recordHead:need]); err != nil {
+				return at, err
+			}
+			at += int64(need)
+		}
+		kept = copy(buf, rest)
 	}
 }
 
@@ -168,8 +185,11 @@ func (c *cache) load(take func(saved) (outdated int32)) {
 	}
 	defer h.Close() //nolint:errcheck // only read
 	switch err := c.loadFrom(h, take); {
-	case errors.Is(err, errOtherCache): // the next save makes it anew
+	case errors.Is(err, errOtherBuild): // the next save makes it anew
 		c.id, c.end = vfs.FileID{}, 0
+	case errors.Is(err, errOtherCache):
+		c.id, c.end = vfs.FileID{}, 0
+		c.anew(err)
 	case err != nil:
 		c.disable(err)
 	}
@@ -185,10 +205,12 @@ func (c *cache) loadFrom(h vfs.File, take func(saved) (outdated int32)) error {
 		return err
 	}
 	live := start
-	end, err := readRecords(h, start, info.Size, func(p []byte) error {
-		s, err := decodeSaved(p)
+	var memory slabs
+	end, err := readRecords(h, start, info.Size, func(p string) error {
+		s, err := decodeSaved(p, memory.row)
 		if err != nil {
-			return errOtherCache
+			c.broken = true // what follows it would never be read
+			return errDamage
 		}
 		s.length = int32(recordHead + len(p))
 		live -= int64(take(s))
@@ -197,7 +219,10 @@ func (c *cache) loadFrom(h vfs.File, take func(saved) (outdated int32)) error {
 		}
 		return nil
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, errDamage):
+		c.anew(err)
+	case err != nil:
 		return err
 	}
 	c.id, c.end, c.live = info.ID, end, live
@@ -205,27 +230,30 @@ func (c *cache) loadFrom(h vfs.File, take func(saved) (outdated int32)) error {
 }
 
 // save appends records. all gives those of all transcripts, for a file that
-// has to be made anew.
-func (c *cache) save(list []saved, all func() []saved) {
+// has to be made anew. It reports false if another process kept the lock: then
+// they are to be saved the next time.
+func (c *cache) save(list []saved, all func() []saved) bool {
 	c.use <- struct{}{}
 	defer func() { <-c.use }()
 	ctx, cancel := context.WithTimeout(context.Background(), cacheWait)
 	defer cancel()
 	if err := c.fs.MkdirAll(filepath.Dir(c.path), 0o700); err != nil {
 		c.disable(err)
-		return
+		return true
 	}
 	lock, err := c.fs.Lock(ctx, c.path+".lock")
 	if err != nil {
 		var held *vfs.LockHeldError
-		if !errors.As(err, &held) { // held: the next save has another try
-			c.disable(err)
+		if errors.As(err, &held) {
+			return false
 		}
-		return
+		c.disable(err)
+		return true
 	}
 	if err := errors.Join(c.saveLocked(list, all), lock.Unlock()); err != nil {
 		c.disable(err)
 	}
+	return true
 }
 
 func (c *cache) saveLocked(list []saved, all func() []saved) error {
@@ -236,11 +264,14 @@ func (c *cache) saveLocked(list []saved, all func() []saved) error {
 	if err != nil {
 		return err
 	}
+	if c.broken {
+		return errors.Join(h.Close(), c.replace(all()))
+	}
 	err = c.appendTo(h, list)
 	if cerr := h.Close(); err == nil {
 		err = cerr
 	}
-	if errors.Is(err, errOtherCache) {
+	if errors.Is(err, errOtherCache) || errors.Is(err, errOtherBuild) {
 		if c.end > 0 { // it was ours: the file of another version is not fought over
 			return err
 		}
@@ -266,15 +297,26 @@ func (c *cache) appendTo(h vfs.File, list []saved) error {
 		c.id, c.end, c.live = info.ID, start, info.Size // written anew by another process
 	}
 	// What others have added counts as out of date with ours, or is the same.
-	if c.end, err = readRecords(h, c.end, info.Size, func([]byte) error { return nil }); err != nil {
+	if c.end, err = endOfRecords(h, c.end, info.Size); err == nil && c.end < info.Size {
+		// Not written whole, or damaged; or another file got the number of ours
+		// and c.end was inside of a record.
+		c.end, err = endOfRecords(h, start, info.Size)
+	}
+	if err == nil && c.end < info.Size {
+		err = h.Truncate(c.end)
+	}
+	if err != nil {
 		return err
 	}
-	if c.end < info.Size { // cut off, or never written whole
-		if err := h.Truncate(c.end); err != nil {
-			return err
-		}
-	}
 	return c.write(h, list)
+}
+
+func endOfRecords(h vfs.File, off, size int64) (int64, error) {
+	end, err := readRecords(h, off, size, func(string) error { return nil })
+	if errors.Is(err, errDamage) {
+		err = nil
+	}
+	return end, err
 }
 
 // write appends records to h, whose end is c.end.
@@ -330,7 +372,7 @@ func (c *cache) replace(list []saved) error {
 	if err != nil {
 		return errors.Join(err, c.fs.Remove(tmp))
 	}
-	c.id, c.live = info.ID, c.end
+	c.id, c.live, c.broken = info.ID, c.end, false
 	return nil
 }
 

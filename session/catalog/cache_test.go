@@ -1,8 +1,11 @@
 package catalog
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -131,10 +134,10 @@ func TestCache_damage(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := []string{"p0", "p1", "p2"}
-	try := func(name string, b []byte) {
+	try := func(name string, b []byte) (reports []string) {
 		t.Helper()
 		s.write(s.cache(), string(b))
-		c, got := s.start(Options{})
+		c, got := s.start(Options{Report: func(err error) { reports = append(reports, err.Error()) }})
 		for _, g := range got {
 			if !slices.Contains(all, g) {
 				t.Errorf("%s: %q", name, got)
@@ -144,12 +147,16 @@ func TestCache_damage(t *testing.T) {
 		if diff := cmp.Diff(all, titles(t, c, Query{Sort: ByTitle})); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
+		if len(reports) > 1 {
+			t.Errorf("%s: %q", name, reports)
+		}
 		if len(got) == len(all) {
-			return // a scan that changes nothing writes nothing
+			return reports // a scan that changes nothing writes nothing
 		}
 		if _, got := s.start(Options{}); !slices.Equal(got, all) {
 			t.Errorf("%s, after the next scan: %q", name, got)
 		}
+		return reports
 	}
 	for n := range whole {
 		if n%11 == 0 || n < 20 {
@@ -161,8 +168,19 @@ func TestCache_damage(t *testing.T) {
 			}
 		}
 	}
-	try("foreign", []byte("SQLite format 3\x00"))
-	try("appended", append(slices.Clone(whole), "garbage that is no record"...))
+	flipped := bytes.Replace(whole, []byte("p1"), []byte("P1"), 1)
+	bad := slices.Concat(whole, []byte{3, 0, 0, 0}, binary.LittleEndian.AppendUint32(nil, crc32.Checksum([]byte("bad"), castagnoli)), []byte("bad"))
+	for name, b := range map[string][]byte{
+		"foreign": []byte("SQLite format 3\x00"), "flipped": flipped, "appended": append(slices.Clone(whole), "garbage that is no record"...), "no record": bad,
+	} {
+		if got := try(name, b); len(got) != 1 || !strings.Contains(got[0], "is made anew") {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	// A record that never came whole is what a process leaves that was killed.
+	if got := try("torn", whole[:len(whole)-3]); len(got) != 0 {
+		t.Errorf("torn: %q", got)
+	}
 }
 
 // What cannot be used is done without, and told of once.
@@ -332,6 +350,8 @@ func TestCache_rootComesBack(t *testing.T) {
 	}
 }
 
+func newRow() *row { return &row{} }
+
 func TestSaved_law(t *testing.T) {
 	text := rapid.StringN(0, 12, -1)
 	when := rapid.Custom(func(t *rapid.T) time.Time {
@@ -381,14 +401,14 @@ func TestSaved_law(t *testing.T) {
 		s.CWDMissing = false // of the place, not of the session
 		in := saved{path: s.Path, agent: s.Agent, dir: s.Root, session: &s, stamp: stamp{vfs.FileID{Ino: rapid.Uint64().Draw(t, "ino")}, rapid.Int64().Draw(t, "bytes"), rapid.Int64().Draw(t, "mod")}}
 		b := in.encode(nil)
-		out, err := decodeSaved(b)
+		out, err := decodeSaved(string(b), newRow)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(s, *out.session); diff != "" || out.stamp != in.stamp || out.path != s.Path {
 			t.Fatalf("%+v: %s", out.stamp, diff)
 		}
-		if _, err := decodeSaved(b[:rapid.IntRange(0, len(b)-1).Draw(t, "cut")]); err == nil {
+		if _, err := decodeSaved(string(b[:rapid.IntRange(0, len(b)-1).Draw(t, "cut")]), newRow); err == nil {
 			t.Fatal("a part of a record was taken for one")
 		}
 	})
@@ -402,11 +422,11 @@ func FuzzDecodeSaved(f *testing.F) {
 	f.Add(saved{path: "/x", agent: "a", dir: "/"}.encode(nil))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		s, err := decodeSaved(b)
+		s, err := decodeSaved(string(b), newRow)
 		if err != nil {
 			return
 		}
-		again, err := decodeSaved(s.encode(nil))
+		again, err := decodeSaved(string(s.encode(nil)), newRow)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -79,9 +79,10 @@ func (s saved) encode(dst []byte) []byte {
 
 var errSaved = errors.New("not a record of the cache")
 
-// decodeSaved is the inverse of encode.
-func decodeSaved(b []byte) (saved, error) {
-	d := decoder{rest: string(b)} // one allocation for all strings of a row
+// decodeSaved is the inverse of encode. Strings of the row are parts of b;
+// alloc gives memory for it.
+func decodeSaved(b string, alloc func() *row) (saved, error) {
+	d := decoder{rest: b}
 	var s saved
 	kind := d.byte()
 	d.strings(&s.path)
@@ -90,7 +91,7 @@ func decodeSaved(b []byte) (saved, error) {
 		s.gone = true
 		return s, d.end()
 	case savedRow:
-		s.row = &row{}
+		s.row = alloc()
 		s.session = &s.row.Session
 	case savedNoSession:
 	default:
@@ -131,6 +132,20 @@ func decodeSaved(b []byte) (saved, error) {
 		return s, errSaved
 	}
 	return s, d.end()
+}
+
+// slabs gives rows in groups, since single ones cost a start 100,000
+// allocations. A group stays while one of it is used: at most as much memory
+// as the start took.
+type slabs struct{ rest []row }
+
+func (s *slabs) row() *row {
+	if len(s.rest) == 0 {
+		s.rest = make([]row, 64)
+	}
+	r := &s.rest[0]
+	s.rest = s.rest[1:]
+	return r
 }
 
 type encoder struct{ b []byte }

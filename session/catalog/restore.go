@@ -27,8 +27,13 @@ func (c *Catalog) Flush() {
 	}
 	clear(c.unsaved)
 	c.mu.Unlock()
-	if len(list) > 0 && !c.cache.off.Load() {
-		c.cache.save(list, c.allToSave)
+	if len(list) == 0 || c.cache.off.Load() || c.cache.save(list, c.allToSave) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range list {
+		c.unsaved[s.path] = true
 	}
 }
 
