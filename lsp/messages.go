@@ -3,10 +3,8 @@ package lsp
 import (
 	"bytes"
 	"context"
-	"errors"
 	"runtime"
 	"strconv"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -14,6 +12,7 @@ import (
 	"github.com/agent-ls/agent-ls/lsp/wire"
 	"github.com/agent-ls/agent-ls/session"
 	"github.com/agent-ls/agent-ls/session/jsonl"
+	"github.com/agent-ls/agent-ls/session/parallel"
 )
 
 // messagesAtOnce is how many messages one worker decodes and encodes at a time.
@@ -24,65 +23,46 @@ type encoded struct {
 	json    []byte // elements with commas between them; of all, behind messagesHead
 	last    time.Time
 	spilled []string
-	ids     []byte // scratch
 	err     error
-	panic   any
+
+	ids   []byte        // scratch
+	ahead session.Ahead // of what is read
 }
 
-var errPanic = errors.New("a message could not be encoded")
+// reset makes e ready for other messages.
+func (e *encoded) reset() {
+	*e = encoded{json: e.json[:0], spilled: e.spilled[:0], ids: e.ids[:0], ahead: e.ahead}
+}
 
 // batch is some messages of a plan, on their way to be encoded.
 type batch struct {
 	from, to int
 	out      encoded
-	ready    chan struct{}
 }
 
 // encodeMessages reads the messages of a plan and encodes them, on all cores.
 // A conversation of any length is never held decoded: what is in memory
 // besides the result is a few batches.
 func encodeMessages(ctx context.Context, p *session.Plan, limit int) (encoded, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	workers := runtime.GOMAXPROCS(0)
-	order := make(chan *batch, 2*workers) // bounds what is under way
-	todo := make(chan *batch, 2*workers+1)
-	spare := make(chan []byte, 2*workers+2) // buffers to be used again
-	var work sync.WaitGroup
-	for range workers {
-		work.Go(func() {
-			var ahead session.Ahead
-			for b := range todo {
-				select {
-				case b.out.json = <-spare:
-				default:
-				}
-				b.encode(ctx, p, &ahead, limit)
-			}
-		})
-	}
-	work.Go(func() {
-		defer close(order)
-		defer close(todo)
+	done := make(chan *batch, 4*workers) // to be used again
+	batches := func(yield func(*batch) bool) {
 		for from := 0; from < p.Len(); from += messagesAtOnce {
-			b := &batch{from: from, to: min(p.Len(), from+messagesAtOnce), ready: make(chan struct{})}
+			b := &batch{}
 			select {
-			case order <- b:
-				todo <- b
-			case <-ctx.Done():
+			case b = <-done:
+			default:
+			}
+			b.from, b.to = from, min(p.Len(), from+messagesAtOnce)
+			if !yield(b) {
 				return
 			}
 		}
-	})
-	all := encoded{}
-	for b := range order {
-		<-b.ready
-		if all.err == nil {
-			all.err, all.panic = b.out.err, b.out.panic
-		}
-		if all.err != nil {
-			cancel()
-			continue
+	}
+	var all encoded
+	for b := range parallel.InOrder(batches, workers, func(b *batch) { b.encode(ctx, p, limit) }) {
+		if b.out.err != nil {
+			return all, b.out.err
 		}
 		if all.json == nil {
 			// The first messages tell how much JSON the others will take.
@@ -90,21 +70,14 @@ func encodeMessages(ctx context.Context, p *session.Plan, limit int) (encoded, e
 		}
 		all.add(&b.out)
 		select {
-		case spare <- b.out.json[:0]:
+		case done <- b:
 		default:
 		}
-	}
-	work.Wait()
-	if all.panic != nil {
-		panic(all.panic)
-	}
-	if all.err == nil {
-		all.err = ctx.Err()
 	}
 	if all.json == nil {
 		all.json = []byte(messagesHead)
 	}
-	return all, all.err
+	return all, ctx.Err()
 }
 
 // add puts the messages of a batch behind those before it.
@@ -131,21 +104,15 @@ func (b *batch) estimate(p *session.Plan) int {
 	return min(all, int(1.1*float64(len(b.out.json))/float64(logged)*float64(all))) + 64<<10
 }
 
-// encode encodes the messages of b. A panic is handed to whoever waits for
-// them, who can be recovered.
-func (b *batch) encode(ctx context.Context, p *session.Plan, ahead *session.Ahead, limit int) {
+// encode encodes the messages of b.
+func (b *batch) encode(ctx context.Context, p *session.Plan, limit int) {
 	out := &b.out
-	defer func() {
-		if out.panic = recover(); out.panic != nil {
-			out.err = errPanic
-		}
-		close(b.ready)
-	}()
+	out.reset()
 	for i := b.from; i < b.to; i++ {
 		if out.err = ctx.Err(); out.err != nil {
 			return
 		}
-		if out.err = out.message(p, i, ahead, limit); out.err != nil {
+		if out.err = out.message(p, i, limit); out.err != nil {
 			return
 		}
 	}
@@ -154,38 +121,38 @@ func (b *batch) encode(ctx context.Context, p *session.Plan, ahead *session.Ahea
 // message appends the JSON of wire.Message, unless it is empty. Most of a
 // conversation is text, which is handed on as it stands in the log; encoding
 // it anew took most of the time of a resume.
-func (out *encoded) message(p *session.Plan, i int, ahead *session.Ahead, limit int) error {
-	before := len(out.json)
+func (e *encoded) message(p *session.Plan, i, limit int) error {
+	before := len(e.json)
 	if before > 0 {
-		out.json = append(out.json, ',')
+		e.json = append(e.json, ',')
 	}
-	out.json = append(out.json, `{"role":"`...)
-	out.json = append(append(out.json, p.Role(i).String()...), `","content":[`...)
-	empty := len(out.json)
-	ids := append(out.ids[:0], `],"entryIds":[`...)
+	e.json = append(e.json, `{"role":"`...)
+	e.json = append(append(e.json, p.Role(i).String()...), `","content":[`...)
+	empty := len(e.json)
+	ids := append(e.ids[:0], `],"entryIds":[`...)
 	bare := len(ids)
 	var model string
 	var used *session.Usage
 	var last time.Time
 	var failed error
-	err := p.Walk(i, ahead, func(e *session.Entry, b session.Body) {
+	err := p.Walk(i, &e.ahead, func(entry *session.Entry, b session.Body) {
 		for _, block := range b.Blocks {
-			if len(out.json) > empty {
-				out.json = append(out.json, ',')
+			if len(e.json) > empty {
+				e.json = append(e.json, ',')
 			}
 			var err error
-			if out.json, err = appendBlock(out.json, block, limit); err != nil {
+			if e.json, err = appendBlock(e.json, block, limit); err != nil {
 				failed = err
 			}
 			if r, ok := block.(session.ToolResult); ok && r.Spilled != "" {
-				out.spilled = append(out.spilled, r.Spilled)
+				e.spilled = append(e.spilled, r.Spilled)
 			}
 		}
 		if len(ids) > bare {
 			ids = append(ids, ',')
 		}
-		ids = rpc.AppendString(ids, e.ID)
-		last = e.Time
+		ids = rpc.AppendString(ids, entry.ID)
+		last = entry.Time
 		if b.Model != "" {
 			model = b.Model
 		}
@@ -193,29 +160,29 @@ func (out *encoded) message(p *session.Plan, i int, ahead *session.Ahead, limit 
 			used = b.Usage
 		}
 	})
-	out.ids = ids
+	e.ids = ids
 	if err == nil {
 		err = failed
 	}
 	if err != nil {
 		return err
 	}
-	if len(out.json) == empty {
-		out.json = out.json[:before]
+	if len(e.json) == empty {
+		e.json = e.json[:before]
 		return nil
 	}
-	out.json = append(append(out.json, ids...), ']')
-	out.json = appendMember(out.json, "model", model)
+	e.json = append(append(e.json, ids...), ']')
+	e.json = appendMember(e.json, "model", model)
 	if used != nil {
-		out.json = appendUsage(out.json, used)
+		e.json = appendUsage(e.json, used)
 	}
 	if !last.IsZero() {
-		out.json = append(out.json, `,"timestamp":"`...)
-		out.json = append(last.UTC().AppendFormat(out.json, timeLayout), '"')
+		e.json = append(e.json, `,"timestamp":"`...)
+		e.json = append(last.UTC().AppendFormat(e.json, timeLayout), '"')
 	}
-	out.json = append(out.json, '}')
-	if last.After(out.last) {
-		out.last = last
+	e.json = append(e.json, '}')
+	if last.After(e.last) {
+		e.last = last
 	}
 	return nil
 }

@@ -106,6 +106,7 @@ func (s *Server) table() map[string]method {
 		"workspace/didChangeConfiguration":    {call: handler(s.didChangeConfiguration), inline: true},
 
 		"session/list":        own(handler(s.list)),
+		"session/search":      slow(handler(s.search)),
 		"session/read":        slow(handler(s.read)),
 		"session/resume":      slow(handler(s.resume)),
 		"session/new":         own(handler(s.create)),

@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"github.com/agent-ls/agent-ls/session/jsonl"
+	"github.com/agent-ls/agent-ls/session/parallel"
 )
 
 // bulk is a batch of lines on its way through a parallel Read.
@@ -12,16 +13,10 @@ type bulk struct {
 	buf     []byte  // of the lines
 	entries []Entry // of all lines
 	ends    []int   // for each line, the index behind its last entry
-	ready   chan struct{}
-	panic   any // of decoding
 }
 
 // decode makes entries of the lines of b.
 func (b *bulk) decode(f Format) {
-	defer func() {
-		b.panic = recover() // for the goroutine that reads
-		close(b.ready)
-	}()
 	b.entries, b.ends = b.entries[:0], b.ends[:0]
 	for _, line := range b.lines {
 		b.entries = f.Decode(b.entries, line)
@@ -30,56 +25,23 @@ func (b *bulk) decode(f Format) {
 }
 
 // loadBulk feeds all lines of r to l. They are decoded by some goroutines, and
-// replayed in order by this one; few batches are under way at a time. No
-// goroutine is left when it returns.
+// replayed in order by this one. size is that of the source.
 func (l *Loader) loadBulk(r *jsonl.Reader, workers int, size int64) {
-	order := make(chan *bulk, 2*workers) // bounds what is under way
-	work := make(chan *bulk, 2*workers)
-	done := make(chan *bulk, 2*workers+2) // to be used again
-	stop := make(chan struct{})
-	ended := make(chan struct{})
-	defer func() {
-		close(stop)
-		for range workers + 1 {
-			<-ended
-		}
-	}()
-	for range workers {
-		go func() {
-			defer func() { ended <- struct{}{} }()
-			for b := range work {
-				b.decode(l.format)
-			}
-		}()
-	}
-	go func() {
-		defer func() { ended <- struct{}{} }()
-		defer close(work)
-		defer close(order)
+	done := make(chan *bulk, 4*workers) // to be used again
+	batches := func(yield func(*bulk) bool) {
 		for {
 			b := &bulk{}
 			select {
 			case b = <-done:
 			default:
 			}
-			b.ready, b.panic = make(chan struct{}), nil
 			b.lines, b.buf = r.Batch(b.lines[:0], b.buf)
-			if len(b.lines) == 0 {
-				return
-			}
-			select {
-			case order <- b:
-				work <- b // it holds as much as order does
-			case <-stop:
+			if len(b.lines) == 0 || !yield(b) {
 				return
 			}
 		}
-	}()
-	for b := range order {
-		<-b.ready
-		if b.panic != nil {
-			panic(b.panic)
-		}
+	}
+	for b := range parallel.InOrder(batches, workers, func(b *bulk) { b.decode(l.format) }) {
 		l.addBulk(b, size)
 		select {
 		case done <- b:
@@ -89,7 +51,6 @@ func (l *Loader) loadBulk(r *jsonl.Reader, workers int, size int64) {
 }
 
 // addBulk is AddDecoded for all lines of b, whose effects nobody asks for.
-// size is that of the source.
 func (l *Loader) addBulk(b *bulk, size int64) {
 	from := 0
 	for k, line := range b.lines {

@@ -21,7 +21,8 @@ const module = "github.com/agent-ls/agent-ls"
 // ARCHITECTURE.md.
 var layers = map[string][]string{
 	"session/jsonl":        {},
-	"session":              {"session/jsonl"},
+	"session/parallel":     {},
+	"session":              {"session/jsonl", "session/parallel"},
 	"session/chain":        {"session", "session/jsonl"},
 	"session/format":       {"session", "session/jsonl", "session/chain", "github.com/go-json-experiment/json"},
 	"session/vfs":          {"golang.org/x/sys"},
@@ -29,12 +30,13 @@ var layers = map[string][]string{
 	"session/journal":      {"session", "session/jsonl", "session/vfs"},
 	"session/overlay":      {"session", "session/vfs"},
 	"session/catalog":      {"session", "session/jsonl", "session/vfs", "session/journal", "session/overlay"},
+	"session/search":       {"session", "session/jsonl", "session/parallel", "session/catalog"},
 	"session/conversation": {"session"},
 	"session/store":        {"session", "session/jsonl", "session/vfs", "session/journal", "session/conversation", "session/format", "session/catalog"},
 	"watcher":              {"session", "session/jsonl", "session/vfs", "session/journal", "session/catalog", "github.com/fsnotify/fsnotify", "go.uber.org/zap"},
 	"lsp/wire":             {"go.lsp.dev/protocol", "go.lsp.dev/uri", "github.com/go-json-experiment/json"},
 	"lsp/rpc":              {"go.lsp.dev/jsonrpc2", "go.uber.org/zap", "github.com/go-json-experiment/json"},
-	"lsp":                  {"session", "session/jsonl", "session/journal", "session/catalog", "watcher", "lsp/wire", "lsp/rpc", "go.lsp.dev/protocol", "go.lsp.dev/uri", "go.uber.org/zap", "github.com/go-json-experiment/json"},
+	"lsp":                  {"session", "session/jsonl", "session/parallel", "session/search", "session/journal", "session/catalog", "watcher", "lsp/wire", "lsp/rpc", "go.lsp.dev/protocol", "go.lsp.dev/uri", "go.uber.org/zap", "github.com/go-json-experiment/json"},
 	"lsp/lsptest":          {"lsp", "lsp/wire", "lsp/rpc"},
 	"cmd/agent-ls":         {"*"},
 }
@@ -42,11 +44,12 @@ var layers = map[string][]string{
 // noStd are standard packages that a package must not import: the pure ones
 // know neither locks nor the system.
 var noStd = map[string][]string{
-	"session/jsonl":  {"sync", "os", "log", "log/slog"},
-	"session":        {"sync", "os", "log", "log/slog"},
-	"session/chain":  {"sync", "os", "log", "log/slog"},
-	"session/format": {"sync", "os", "log", "log/slog"},
-	"lsp/wire":       {"sync", "os", "log", "log/slog"},
+	"session/jsonl":    {"sync", "os", "log", "log/slog"},
+	"session/parallel": {"sync", "os", "log", "log/slog"},
+	"session":          {"sync", "os", "log", "log/slog"},
+	"session/chain":    {"sync", "os", "log", "log/slog"},
+	"session/format":   {"sync", "os", "log", "log/slog"},
+	"lsp/wire":         {"sync", "os", "log", "log/slog"},
 }
 
 // TestImports reads the files itself: a test that asks the go command is

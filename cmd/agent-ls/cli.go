@@ -21,6 +21,7 @@ type cli struct {
 	Globals
 
 	List   listCmd   `cmd:"" help:"List sessions, newest first."`
+	Search searchCmd `cmd:"" help:"Find text in what was said in sessions."`
 	Show   showCmd   `cmd:"" help:"Print a session: the conversation as it counts, or every line of the log."`
 	Resume resumeCmd `cmd:"" help:"Print what the agent would load, and the command that continues the session."`
 	New    newCmd    `cmd:"" help:"Make a new session and print its id."`

@@ -33,6 +33,47 @@ type ListResult struct {
 	Total      int       `json:"total"`
 }
 
+// SearchParams of session/search. Query is the text to look for.
+type SearchParams struct {
+	Filters            `json:",inline"`
+	Mode               string         `json:"mode,omitempty"` // text, regex
+	CaseSensitive      bool           `json:"caseSensitive,omitzero"`
+	Roles              []string       `json:"roles,omitempty"`
+	Since              string         `json:"since,omitempty"`
+	Until              string         `json:"until,omitempty"`
+	Limit              *int           `json:"limit,omitempty"`
+	Cursor             string         `json:"cursor,omitempty"`
+	PartialResultToken jsontext.Value `json:"partialResultToken,omitempty"`
+	WorkDoneToken      jsontext.Value `json:"workDoneToken,omitempty"`
+}
+
+// SearchResult of session/search.
+type SearchResult struct {
+	Hits       []Hit     `json:"hits"`
+	NextCursor string    `json:"nextCursor,omitempty"`
+	Searched   *Searched `json:"searched,omitempty"`
+}
+
+// Hit is an entry that was found.
+type Hit struct {
+	Session   Session `json:"session"`
+	EntryID   string  `json:"entryId"`
+	Line      int     `json:"line"`
+	Offset    int64   `json:"offset"`
+	Role      string  `json:"role"`
+	Timestamp string  `json:"timestamp,omitempty"`
+	Snippet   string  `json:"snippet"`
+	Ranges    []Range `json:"ranges"`
+}
+
+// Searched says what was looked into for one page.
+type Searched struct {
+	Sessions int   `json:"sessions"`
+	Bytes    int64 `json:"bytes"`
+	// Failed is the number of sessions that could not be read.
+	Failed int `json:"failed,omitzero"`
+}
+
 // ReadParams of session/read.
 type ReadParams struct {
 	SessionID string `json:"sessionId,omitempty"`
@@ -49,7 +90,8 @@ type ReadParams struct {
 	Range     *Range `json:"range,omitempty"`
 }
 
-// Range is in bytes of a block's text: [start, end).
+// Range is a half-open range: in bytes of a block's text where a part of it is
+// asked for, in UTF-16 code units in the snippet of a Hit.
 type Range struct {
 	Start int `json:"start"`
 	End   int `json:"end"`

@@ -63,7 +63,7 @@ type LoadOptions struct {
 // is not published. Errors: *session.NotFoundError, fs.ErrNotExist where the
 // file is gone, and *session.ReadError; damage is in the transcript's findings.
 func (c *Catalog) Load(ctx context.Context, id session.ID, o LoadOptions) (*Opened, error) {
-	out, err := c.open(ctx, id)
+	out, err := c.Open(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (c *Catalog) Load(ctx context.Context, id session.ID, o LoadOptions) (*Open
 
 // Tail gives the last bytes of a transcript, at most n.
 func (c *Catalog) Tail(ctx context.Context, id session.ID, n int64) (tail []byte, err error) {
-	o, err := c.open(ctx, id)
+	o, err := c.Open(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -89,8 +89,9 @@ func (c *Catalog) Tail(ctx context.Context, id session.ID, n int64) (tail []byte
 	return tail[:got], err
 }
 
-// open opens a transcript without reading it.
-func (c *Catalog) open(ctx context.Context, id session.ID) (*Opened, error) {
+// Open opens a transcript without reading it: Transcript, Revision and Cost
+// are not set, and Row is that of the snapshot.
+func (c *Catalog) Open(ctx context.Context, id session.ID) (*Opened, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
