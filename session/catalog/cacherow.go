@@ -122,7 +122,10 @@ func decodeSaved(b string, alloc func() *row) (saved, error) {
 	if r.CWD != "" {
 		s.place.key = pathKey(r.CWD)
 	}
-	if n := d.int(); n > 0 && n <= int64(len(d.rest)) {
+	switch n := d.int(); {
+	case n < 0 || n > int64(len(d.rest)): // each has its length
+		d.fail()
+	case n > 0:
 		r.SideFiles = make([]string, n)
 		for i := range r.SideFiles {
 			d.strings(&r.SideFiles[i])
