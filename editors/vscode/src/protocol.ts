@@ -217,6 +217,17 @@ export interface ForkResult {
   report: ForkReport;
 }
 
+export interface Hit {
+  session: Session;
+  entryId: string;
+  line: number;
+  offset: number;
+  role: string;
+  timestamp?: string;
+  snippet: string;
+  ranges: Range[];
+}
+
 export interface InitializeParams {
   processId?: number;
   rootUri?: string;
@@ -403,6 +414,30 @@ export interface ResumeResult {
   command?: Command;
   writer?: Writer;
   revision: string;
+}
+
+export interface SearchParams extends Filters {
+  mode?: string; // text, regex
+  caseSensitive?: boolean;
+  roles?: string[];
+  since?: string;
+  until?: string;
+  limit?: number;
+  cursor?: string;
+  partialResultToken?: unknown;
+  workDoneToken?: unknown;
+}
+
+export interface SearchResult {
+  hits: Hit[];
+  nextCursor?: string;
+  searched?: Searched;
+}
+
+export interface Searched {
+  sessions: number;
+  bytes: number;
+  failed?: number;
 }
 
 export interface ServerInfo {
